@@ -11,7 +11,7 @@ enum class Category : std::uint8_t { none, boolean, integral, floating, complex 
 struct Row {
   DType dtype;
   std::string_view name;
-  std::string_view other_name;  // PyTorch's second name; empty when it has none
+  std::string_view other_name;  // PyTorch's alias; empty if there is none
   std::uint8_t size;            // bytes
   Category category;
   int scalar_type;  // c10::ScalarType (PyTorch 2.13, c10/core/ScalarType.h)

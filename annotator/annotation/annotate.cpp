@@ -271,14 +271,14 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
       done ? empty_report(*model) : match_model(*model, reference, changed_nodes(nodes_with_functions(*model), before));
   if (!done) {
     reference.of_weights ? require_weights(found.fit, options, place)
-                         : require_fit(found.fit, options, place, "the file before");
+                         : require_fit(found.fit, options, place, "the previous file");
     lower_confidence(found, options);
   }
   reference.keep_units_and_scopes();
   release_freed_memory();
   const bool adds = std::ranges::find(found.stale, true) != found.stale.end();
   if (!done && !adds && digest != keys::own_names && annotated_at_all_nodes(*model)) {
-    notes.push_back(nothing_left_to_annotate(reference.of_weights ? "the checkpoint" : "the file before", place));
+    notes.push_back(nothing_left_to_annotate(reference.of_weights ? "the checkpoint" : "the previous file", place));
   }
   return write_matches(*model, found, source, digest, input, output, options);
 }

@@ -29,7 +29,7 @@ struct AnnotateReport {
 Result<AnnotateReport> annotate_file(const onnx_file::ModelSource& input, const Sidecar& sidecar,
                                      const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
-// Annotates the output of a tool from `before`, the annotated file before the tool: entries of its nodes are passed to
+// Annotates the output of a tool from `before`, the tool's annotated input: entries of its nodes are passed to
 // the nodes that replaced them. Errors: as annotate_file, for both files; wrong_kind if `before` is not annotated.
 Result<AnnotateReport> annotate_from_file(const onnx_file::ModelSource& input, const onnx_file::ModelSource& before,
                                           const onnx_file::ModelOutput& output, const AnnotateOptions& options);

@@ -22,7 +22,7 @@ using ByName = FlatMap<std::string_view, const OnnxNode*>;  // null if several n
 constexpr std::array origin_keys = {keys::module, keys::modules,    keys::call, keys::calls,
                                     keys::source, keys::confidence, keys::rule, keys::op};
 
-// True if two nodes with an origin state the same origin.
+// Returns true if two nodes with an origin state the same origin.
 bool same_origin(const OnnxNode& node, const OnnxNode& other) {
   if (node.metadata.same_bytes(other.metadata)) return true;  // fast path: most tools keep all metadata or none
   return std::ranges::all_of(origin_keys,
@@ -75,8 +75,8 @@ class Comparison {
   }
 
  private:
-  // True if the result has its old name, or if the value of that name is computed from this node's result by nodes
-  // without an origin: a tool that casts or quantises a result gives its name to the last inserted node.
+  // Returns true if the result has its old name, or if nodes without an origin compute the value of that name from the
+  // node's result: a tool that casts or quantises a result gives its name to the last inserted node.
   bool same_value(std::string_view result, std::string_view old, const OnnxNode& node) {
     if (result == old) return true;
     std::string_view at = old;
@@ -89,7 +89,7 @@ class Comparison {
     return false;
   }
 
-  // Follows a value back through nodes without an origin to a value of the file before.
+  // Follows a value back through nodes without an origin to a value of the previous file.
   std::string_view source_of(std::string_view value) {
     for (int steps = 0; steps < max_steps && !is_old_result(value); ++steps) {
       const OnnxNode* producer = producer_of(value);

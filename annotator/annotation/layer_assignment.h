@@ -1,4 +1,4 @@
-// Writes devices of nodes into a file in the format of ONNX Runtime's layer assignment; strip removes them.
+// Writes each node's device into a file in the format of ONNX Runtime's layer assignment; strip removes the devices.
 #pragma once
 
 #include <string>

@@ -25,7 +25,7 @@ Diagnostic nothing_left_to_annotate(const std::string& source_name, const Place&
       note(Code::sidecar_mismatch,
            "every node is already annotated from another source and stays unchanged: " + source_name + " adds nothing",
            place);
-  diagnostic.remedy = "to annotate it from " + source_name + ", first `whence strip " + place.file + " -o ...`";
+  diagnostic.remedy = "to annotate it from " + source_name + ", first run `whence strip " + place.file + " -o ...`";
   return diagnostic;
 }
 

@@ -29,7 +29,7 @@ std::string sidecar_beside(const std::string& model) {
   return std::filesystem::path(model).replace_extension(".whence.json").string();
 }
 
-// Returns the named sidecar, or else the sidecar beside the model; empty if there is none.
+// Returns the named sidecar, or else the sidecar next to the model; empty if there is none.
 std::string sidecar_of(const std::string& model, const AnnotateOptions& options) {
   if (!options.sidecar.empty() || !options.from.empty() || !options.weights.empty()) return options.sidecar;
   const std::string guess = sidecar_beside(model);

@@ -51,7 +51,7 @@ std::string describe(const Graph& graph, graph::GraphValueId id) {
   return text + "]";
 }
 
-// Makes functions in the draft, which is annotated with modules.
+// Turns modules of the annotated draft into functions.
 std::optional<FunctionsReport> cut_functions(const std::string& draft, const FunctionChoice& choice,
                                              Diagnostics& notes) {
   Result<FunctionsReport> outlined = functions::outline_file(draft, draft, choice);
@@ -195,9 +195,9 @@ class ArchiveExport {
     run_.diagnostics.insert(run_.diagnostics.end(), found.begin(), found.end());
     run_.written = false;
     run_.stages.end();
-    const bool in_the_way =
+    const bool report_failed =
         std::ranges::any_of(found, [&](const Diagnostic& each) { return same_file(each.where.file, options_.report); });
-    if (!options_.report.empty() && !in_the_way) {
+    if (!options_.report.empty() && !report_failed) {
       try {
         write_file(options_.report, app::to_markdown(run_));
       } catch (const Error& unwritten) {  // added to the errors of the export, which must not be hidden

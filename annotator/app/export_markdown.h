@@ -1,5 +1,5 @@
-// The Markdown report of an export: the written file or the errors with their places in the model; operators, the time
-// of each stage, and the program.
+// The Markdown report of an export: the written file or the errors with their locations in the model; operators, the
+// time of each stage, and the program.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Parses input specifications part by part, so that an error names the wrong part and shows a correct example.
+// Parses input specifications part by part, so that an error names the invalid part and shows a correct example.
 #include "annotator/app/input_spec.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::vector<std::int64_t> parse_dims(const std::string& text, std::string_view l
   for (const std::string& word : text::split(list, ',')) {
     const auto size = parse_number<std::int64_t>(word);
     if (!size || *size < 0) {
-      fail(text, "'" + word + "' is not a size", "sizes are whole numbers; make an axis variable with --dynamic");
+      fail(text, "'" + word + "' is not a size", "sizes are whole numbers; --dynamic makes an axis dynamic");
     }
     dims.push_back(*size);
   }
@@ -57,7 +57,7 @@ void parse_range(const std::string& text, std::string_view rest, InputSpec& spec
     if (!spec.high) fail(text, "'" + std::string(rest) + "' is not an upper bound", kInputForm);
     rest = {};
   }
-  if (!rest.empty()) fail(text, "'" + std::string(rest) + "' is not expected after the range", kInputForm);
+  if (!rest.empty()) fail(text, "'" + std::string(rest) + "' is unexpected after the range", kInputForm);
   if (spec.low.value_or(0) >= spec.high.value_or(spec.low.value_or(0) + 1)) {
     fail(text, "the range is empty", "values are drawn from >=LOW up to, not including, <HIGH; LOW is 0 by default");
   }
@@ -105,7 +105,7 @@ DType parse_default_dtype(const std::string& word) {
   const std::array allowed{DType::float16, DType::bfloat16, DType::float32, DType::float64};
   if (dtype && std::ranges::find(allowed, *dtype) != allowed.end()) return *dtype;
   throw Error(Code::usage, "--default-dtype '" + word + "' is not a default dtype of PyTorch",
-              "give float16, bfloat16, float32 or float64", Place{.stage = "command line"});
+              "choose float16, bfloat16, float32 or float64", Place{.stage = "command line"});
 }
 
 InputSpec parse_input_spec(const std::string& text) {

@@ -1,4 +1,4 @@
-// Reads archives, TorchScript archives by the recorder.
+// Reads archives; the recorder reads those of TorchScript.
 #include "annotator/app/recorder_library.h"
 
 #include <filesystem>

@@ -1,8 +1,9 @@
 // The recorder library, loaded on first use of LibTorch: loading costs a quarter of a second and needs PyTorch on the
-// machine, which annotate, validate and show do not.
+// machine. annotate, validate and show need neither.
 //
-// Search order: WHENCE_RECORDER (the file itself), then lib/ beside the command's bin/.
-// LibTorch: WHENCE_TORCH_DIR or TORCH_DIR (the folder with lib/libtorch_cpu.so), then its folder when whence was built.
+// Search order: WHENCE_RECORDER (the file itself), then lib/ next to the command's bin/.
+// LibTorch: WHENCE_TORCH_DIR or TORCH_DIR (the folder with lib/libtorch_cpu.so), then the LibTorch that whence was
+// built with.
 #pragma once
 
 #include <csignal>

@@ -19,7 +19,7 @@ class ToolFolder {
   std::vector<std::string> filled_in(const std::vector<std::string>& arguments) const;
 
   // Returns the file that the tool made: {out}, or the only ONNX file in it if it is a folder. If the arguments have no
-  // {out}: {in}, or the only new ONNX file beside it. Throws Error(tool_failed) if there is none.
+  // {out}: {in}, or the only new ONNX file next to it. Throws Error(tool_failed) if there is none.
   std::string result(const std::vector<std::string>& arguments) const;
 
   void clear() const;                                          // removes all files and folders in it

@@ -156,7 +156,7 @@ class RunningTool {
   std::string text_;
 };
 
-// Returns the last non-blank lines as "a | b". Of a line that a progress bar overwrites, only the last state is kept.
+// Returns the last non-blank lines as "a | b". Keeps only the last state of a line that a progress bar overwrites.
 std::string last_lines(const std::string& text) {
   const auto is_blank = [](std::string_view line) { return line.find_first_not_of(" \t") == std::string_view::npos; };
   std::vector<std::string> lines = text::split(text, '\n');

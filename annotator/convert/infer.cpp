@@ -136,9 +136,9 @@ void transpose(const Typing& t) {
 Dims shape_from(const Typing& t, std::size_t input) {
   if (const auto sizes = t.integers(input)) return static_dims(*sizes);
   Dims dims;
-  constexpr std::int64_t most_axes = 1024;
+  constexpr std::int64_t max_axes = 1024;
   const Dims length = t.dims(input);
-  if (length && length->size() == 1 && length->front().is_static() && length->front().size <= most_axes) {
+  if (length && length->size() == 1 && length->front().is_static() && length->front().size <= max_axes) {
     dims.emplace(static_cast<std::size_t>(std::max<std::int64_t>(length->front().size, 0)));
   }
   return dims;

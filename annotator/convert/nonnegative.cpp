@@ -110,8 +110,8 @@ LowerBound lower_bound_of(const Graph& graph, GraphValueId id, int steps) {
 }  // namespace
 
 bool never_negative(Ctx& c, Val value) {
-  constexpr int most_steps = 8;
-  const LowerBound found = lower_bound_of(c.graph(), value.id, most_steps);
+  constexpr int max_steps = 8;
+  const LowerBound found = lower_bound_of(c.graph(), value.id, max_steps);
   return found && *found >= 0;
 }
 

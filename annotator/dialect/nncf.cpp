@@ -1,6 +1,6 @@
 // Writes the ignored scope of OpenVINO's NNCF. For an ONNX model, NNCF finds nodes by their names. For a model that
-// OpenVINO has read, names are OpenVINO's: a node that produces an output of the model has the output's name. Of a Conv
-// or Gemm with a bias, the product is "<name>/WithoutBiases", and only the addition has the node's name: NNCF would
+// OpenVINO has read, names are OpenVINO's: a node that produces an output of the model has the output's name. If a
+// Conv or Gemm has a bias, its product is "<name>/WithoutBiases", and only the addition has the node's name: NNCF would
 // accept the plain name, and still quantise the product. Other operators lose their name in the part that NNCF
 // quantises: the normalisation of a LayerNormalization is "MVN_123". These parts can only be ignored all together, by
 // type. Observed in NNCF 3.4 with OpenVINO 2026.4.

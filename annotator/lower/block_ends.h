@@ -1,7 +1,8 @@
-// Finds which tensors the results of a branch side or a loop body are when the block ends: tensors defined before the
-// block, views of them, or memory allocated inside it, which several results may share.
+// Determines what each result of a branch side or a loop body refers to at the end of the block: a tensor defined
+// before the block, a view of one, or memory allocated inside the block, which several results may share.
 //
-// After the block, only these descriptions are available: results by number, tensors defined before it by name.
+// After the block, only these descriptions are available. They refer to results by number and to tensors defined before
+// the block by id.
 #pragma once
 
 #include <optional>
@@ -27,8 +28,8 @@ struct Target {
   Memory::Guard guard = {};              // applies if no earlier guard holds; the last target has none
 };
 
-// Two results, or a result and a tensor defined before the block, that may share memory, while no condition decides
-// whether they do.
+// Two results, or a result and a tensor defined before the block, that may share memory, without a known condition for
+// it.
 struct UnclearEnd {
   std::size_t result = 0;
   std::optional<std::size_t> other;  // set if the partner is a result
@@ -56,7 +57,7 @@ void each_step_value(std::vector<Memory::View>& steps, const auto& visit) {
   }
 }
 
-// Returns true if both are the same tensor reached by the same steps. Two numbers computed in blocks deeper than
+// Returns true if both refer to the same tensor through the same steps. Two numbers computed in blocks deeper than
 // `outside` count as equal.
 bool same_target(const Memory& memory, const Target& one, const Target& other, int outside);
 

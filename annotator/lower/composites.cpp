@@ -276,14 +276,14 @@ class CallDecomposition {
 
   // Expresses a number that differs between the runs by the axes of the inputs.
   std::optional<Argument> size_as_axes(const Sizes& sizes) {
-    constexpr std::int64_t most_divisor = 2;  // fftshift and its inverse
+    constexpr std::int64_t max_divisor = 2;  // fftshift and its inverse
     std::vector<const Axis*> axes;
     std::vector<SeenSize> seen;
     for (const auto& [numbers, axis] : axes_) {
       seen.push_back({Size::symbol(SymbolId(axes.size())), {numbers.begin(), numbers.end()}});
       axes.push_back(&axis);
     }
-    const auto size = fit_size({sizes.begin(), sizes.end()}, seen, most_divisor);
+    const auto size = fit_size({sizes.begin(), sizes.end()}, seen, max_divisor);
     if (!size) return std::nullopt;
     const SizeSteps<Argument> steps{[&](SymbolId id) {
                                       const Axis& axis = *axes[static_cast<std::size_t>(id.number())];

@@ -41,8 +41,8 @@ bool is_broadcast(const Node& node) {
 // Returns true for a view that covers its whole base in the same element order, whatever its strides: x[:],
 // x.expand_as(x).
 bool is_all_of(const Program& program, const Node& view, ValueId base) {
-  const auto whole = with_separate_axes(program, base);
-  return whole && view.outputs.size() == 1 && arrangement_of_view(program, view, 0, *whole) == whole;
+  const auto base_layout = with_separate_axes(program, base);
+  return base_layout && view.outputs.size() == 1 && arrangement_of_view(program, view, 0, *base_layout) == base_layout;
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ void Functionalizer::run(Block& block) {
 // narrow(x, d, start, length)   ->   slice(slice(x, d, start), d, 0, length)
 //
 // A write through a range with computed ends becomes a write through two slices. A single slice would be wrong for a
-// start that counts from the back: its end could be 0, which means the beginning.
+// start that counts from the end: the slice's end could be 0, which means the beginning.
 std::vector<Node> Functionalizer::as_slices(const Node& narrow) {
   const Argument self = *narrow.find("self"), dim = *narrow.find("dim");
   const auto slice = [&](Argument of, Argument start, Argument end) {
@@ -84,18 +84,18 @@ std::vector<Node> Functionalizer::as_slices(const Node& narrow) {
                                {"end", std::move(end)},
                                {"step", {std::int64_t{1}}}});
   };
-  const ValueId rest = memory_.fresh_like(self.as<ValueRef>()->id);
-  if (auto& dims = program_.values[rest].type.dims) {
+  const ValueId tail = memory_.fresh_like(self.as<ValueRef>()->id);
+  if (auto& dims = program_.values[tail].type.dims) {
     const auto axis = known_integer(program_, dim);
     for (std::size_t i = 0; i < dims->size(); ++i) {
-      const auto place = static_cast<std::int64_t>(i);
-      const bool cut = !axis || *axis == place || *axis + static_cast<std::int64_t>(dims->size()) == place;
+      const auto index = static_cast<std::int64_t>(i);
+      const bool cut = !axis || *axis == index || *axis + static_cast<std::int64_t>(dims->size()) == index;
       if (cut) (*dims)[i] = Dim{-1, true};
     }
   }
   std::vector<Node> slices{slice(self, *narrow.find("start"), {}),
-                           slice({ValueRef{rest}}, {std::int64_t{0}}, *narrow.find("length"))};
-  slices[0].outputs = {rest};
+                           slice({ValueRef{tail}}, {std::int64_t{0}}, *narrow.find("length"))};
+  slices[0].outputs = {tail};
   slices[1].outputs = narrow.outputs;
   return slices;
 }
@@ -183,31 +183,32 @@ std::optional<Memory::Guard> Functionalizer::view_guard(const Node& node, ValueI
 
 // as_strided(x.t(), ...)   ->   as_strided(x, ...)
 //
-// as_strided addresses memory directly, wherever its argument is placed there. Memory with axes in another order is
-// permuted first. Returns the tensor that the node reads.
+// as_strided indexes memory directly, whatever the offset and strides of its argument. Memory with axes in another
+// order is permuted first. Returns the tensor that the node reads.
 ValueId Functionalizer::read_whole_memory(Node& node, ValueId base) {
-  const auto lies = memory_.place(base);
-  if (!lies || (memory_.view(base) == nullptr && is_row_major(*lies) && lies->offset == Size(0))) return base;
-  const ValueId owner = memory_.owner(base), whole = memory_.place(owner) ? owner : base;
-  const auto memory = memory_.place(whole);
+  const auto layout = memory_.place(base);
+  if (!layout || (memory_.view(base) == nullptr && is_row_major(*layout) && layout->offset == Size(0))) return base;
+  const ValueId owner = memory_.owner(base), source = memory_.place(owner) ? owner : base;
+  const auto memory = memory_.place(source);
   const auto order = memory ? order_in_memory(*memory) : std::nullopt;
-  const Argument* given = node.find("storage_offset");
-  const bool placed = given != nullptr && !given->is_none();
-  if (!order || memory->offset != Size(0) || (!placed && !lies->offset.is_integer())) {
+  const Argument* offset = node.find("storage_offset");
+  const bool has_offset = offset != nullptr && !offset->is_none();
+  if (!order || memory->offset != Size(0) || (!has_offset && !layout->offset.is_integer())) {
     reports_.report(reports_.refusal(node, "it reads memory that has gaps or an unknown order of axes"));
     return base;
   }
-  std::erase_if(node.arguments, [&](const NamedArgument& each) { return !placed && each.name == "storage_offset"; });
-  if (!placed) node.arguments.push_back({"storage_offset", {lies->offset.number()}});
-  node.arguments.front().value = {ValueRef{whole}};
-  if (is_row_major(*memory)) return whole;
+  std::erase_if(node.arguments,
+                [&](const NamedArgument& each) { return !has_offset && each.name == "storage_offset"; });
+  if (!has_offset) node.arguments.push_back({"storage_offset", {layout->offset.number()}});
+  node.arguments.front().value = {ValueRef{source}};
+  if (is_row_major(*memory)) return source;
   ArgumentList axes;
   for (const std::size_t axis : *order) axes.push_back({static_cast<std::int64_t>(axis)});
-  Node permuted = program::node_like(node, "aten::permute", "", {{"self", {ValueRef{whole}}}, {"dims", {axes}}});
-  permuted.outputs = {memory_.fresh_like(whole)};
+  Node permuted = program::node_like(node, "aten::permute", "", {{"self", {ValueRef{source}}}, {"dims", {axes}}});
+  permuted.outputs = {memory_.fresh_like(source)};
   auto& dims = program_.values[permuted.outputs.front()].type.dims;
   if (dims) {
-    for (std::size_t i = 0; i < order->size(); ++i) (*dims)[i] = (*program_.values[whole].type.dims)[(*order)[i]];
+    for (std::size_t i = 0; i < order->size(); ++i) (*dims)[i] = (*program_.values[source].type.dims)[(*order)[i]];
   }
   node.arguments.front().value = {ValueRef{permuted.outputs.front()}};
   const ValueId result = permuted.outputs.front();
@@ -215,8 +216,8 @@ ValueId Functionalizer::read_whole_memory(Node& node, ValueId base) {
   return result;
 }
 
-// Returns the values that may share memory with the result of putting a tensor into a list, or reading one from it, if
-// the length of the list depends on data. Which element it is depends on data too. An ONNX sequence holds copies.
+// If the node adds a tensor to a list of data-dependent length or reads one from it, returns the values that may share
+// memory with its result: the element's index depends on data too. An ONNX sequence contains copies.
 std::vector<ValueId> Functionalizer::sharing_elements(const Node& node) const {
   std::vector<ValueId> found;
   const auto is_list = [&](ValueId id) { return program_.values[id].type.kind == ValueKind::sequence; };
@@ -242,8 +243,9 @@ void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
   const auto look = [&](ValueId read) {
     const ValueId source = memory_.renamed(read);
     if (memory_.owner(source) != memory_.owner(self)) return;
-    const auto lies = memory_.layout(source);
-    overlaps |= lies && reads_what_it_overwrites(program_, *target, *lies, !facts_of(node.target).reads_across);
+    const auto source_layout = memory_.layout(source);
+    overlaps |= source_layout &&
+                reads_what_it_overwrites(program_, *target, *source_layout, !facts_of(node.target).reads_across);
   };
   for (const NamedArgument& argument : node.arguments) {
     if (&argument.value != &written_argument(node)) each_value(argument.value, look);
@@ -313,13 +315,13 @@ void Functionalizer::write_list(Node& node) {
   }
 }
 
-// x.set_(y): from here on x is another name of y.
+// x.set_(y): from here on x is another name for y.
 void Functionalizer::set_source(const Node& node, ValueId self, ValueId result) {
   if (!may_change_shape(node, self)) return;
-  const Argument* given = node.find("source");
-  const auto* read = given == nullptr ? nullptr : given->as<ValueRef>();
-  if (read == nullptr) return reports_.report(reports_.refusal(node, "its source is not a tensor"));
-  const ValueId source = memory_.renamed(read->id);
+  const Argument* argument = node.find("source");
+  const auto* value = argument == nullptr ? nullptr : argument->as<ValueRef>();
+  if (value == nullptr) return reports_.report(reports_.refusal(node, "its source is not a tensor"));
+  const ValueId source = memory_.renamed(value->id);
   memory_.redirect(self, source);
   memory_.redirect(result, source);
 }

@@ -23,8 +23,7 @@ std::string functional_name(const std::string& target) {
   return target.substr(0, target.size() - 1);
 }
 
-// Operators whose functional form has a name other than functional_name() returns, or takes different arguments. By
-// key.
+// An operator whose functional form is not named as functional_name() returns, or takes different arguments.
 struct Exception {
   std::string target;
   std::vector<NamedArgument> added = {};  // required by the functional form, defaulted by the in-place form
@@ -84,14 +83,15 @@ std::optional<std::vector<NamedArgument>> as_declared(const Program& program, co
     arguments[i].name = declared->name;
   }
   const bool complete = std::ranges::all_of(schema.arguments, [&](const SchemaArgument& declared) {
-    const auto given = std::ranges::count(arguments, declared.name, &NamedArgument::name);
-    return given == 1 || (given == 0 && declared.default_value);
+    const auto count = std::ranges::count(arguments, declared.name, &NamedArgument::name);
+    return count == 1 || (count == 0 && declared.default_value);
   });
   return complete ? std::optional(std::move(arguments)) : std::nullopt;
 }
 
-// Calls `target` with the arguments of `node`, by the first overload that accepts them: the node's own, then overloads
-// that take numbers as numbers, then those that take them as tensors. pow_.Scalar(x, 2) -> pow.Tensor_Scalar(x, 2).
+// Returns a call of `target` with `arguments`, using the first overload that accepts them: the node's own, then
+// overloads that take numbers as numbers, then those that take them as tensors. pow_.Scalar(x, 2) ->
+// pow.Tensor_Scalar(x, 2).
 Node call(const Program& program, const Node& node, const std::string& target, std::vector<NamedArgument> arguments) {
   const std::string own = node.overload.empty() ? target : target + "." + node.overload;
   std::vector<std::pair<std::string, bool>> candidates{{own, true}};

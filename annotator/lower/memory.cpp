@@ -546,14 +546,14 @@ bool Memory::disjoint(ValueId one, ValueId other) const {
     const auto place = part(a, to_one.rend()), other_place = part(b, to_other.rend());
     if (place && other_place && have_separate_ranges(program_, *place, *other_place)) return true;
   }
-  const auto lies = layout(one), other_lies = layout(other);
-  return lies && other_lies && are_disjoint(program_, *lies, *other_lies);
+  const auto one_layout = layout(one), other_layout = layout(other);
+  return one_layout && other_layout && are_disjoint(program_, *one_layout, *other_layout);
 }
 
 // Returns true if a write to `value` may be a write to the memory of the suspect, which `other.through` may be in.
 bool Memory::meets(ValueId value, const Suspect& other) const {
-  const std::vector<ValueId> lies_in = memories(value);
-  return std::ranges::find(lies_in, other.memory) != lies_in.end();
+  const std::vector<ValueId> reached = memories(value);
+  return std::ranges::find(reached, other.memory) != reached.end();
 }
 
 std::vector<Memory::Suspect> Memory::possible_aliases(ValueId value) const {

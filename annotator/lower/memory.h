@@ -138,8 +138,8 @@ class Memory {
   // Elements of the memory may overlap: it is unknown what else a write to it changes.
   bool is_repeating(ValueId memory) const { return state_.repeating.contains(memory); }
   void repeat(ValueId memory, const Failure& why) { state_.repeating.insert_or_assign(memory, why); }
-  void alias(ValueId result, ValueId self);              // makes `result` another name of `self`; no effect for none_id
-  void redirect(ValueId name, ValueId other);            // from here on `name` denotes `other`
+  void alias(ValueId result, ValueId self);    // makes `result` another name for `self`; no effect for none_id
+  void redirect(ValueId name, ValueId other);  // from here on `name` denotes `other`
   void rename(ValueId self, ValueId result, Node view);  // both names denote this view of the former `self`
 
   // ---- writing

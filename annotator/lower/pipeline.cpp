@@ -1,4 +1,4 @@
-// The passes in order. This list is the only one.
+// Lists the passes in order; only this file defines the order.
 #include "annotator/lower/pipeline.h"
 
 #include "annotator/lower/pass.h"
@@ -17,7 +17,7 @@ Program lower(const Program& program, Failures& failures, Diagnostics& notes, co
   pad_packed_sequences(lowering);     // before no-ops are dropped: a slice that it adds may be one
   decompose(lowering);                // no decomposed kernel writes; the steps may be no-ops
   complex_as_pairs(lowering);         // on functional operators; leaves no-ops where only a dtype changed
-  drop_no_ops(lowering);              // only now is a detach without effect: nothing writes through it
+  drop_no_ops(lowering);              // only now does a detach have no effect: nothing writes through it
   drop_dead_code(lowering);           // before constants: an unused node must not keep tensors alive
   use_constants(lowering);            // after functionalize, which gives written tensors a new value
   join_branches(lowering);            // on pure operators: merged nodes move past the nodes in between

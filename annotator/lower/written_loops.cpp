@@ -59,7 +59,7 @@ struct LoopHead {
 
 namespace {
 
-constexpr int most_rounds = 8;  // each round finds at least one more tensor that a variable may be
+constexpr int max_rounds = 8;  // each round finds at least one more tensor that a variable may be
 
 bool is_read(const Block& block, ValueId id) {
   bool found = false;
@@ -270,7 +270,7 @@ void Functionalizer::loop(Node node) {
   const std::size_t nodes_before = nodes.size();
   const Memory::State before = memory_.state();
   const WriteReports::Mark reported = reports_.mark();
-  for (int round = 0; round < most_rounds; ++round) {
+  for (int round = 0; round < max_rounds; ++round) {
     Node attempt = node;
     LoopAttempt loop(program_, reports_, memory_, head, attempt);
     const std::size_t writes = memory_.write_count();

@@ -1,5 +1,5 @@
 // CheckedNames: the modules that names of nodes state, without those that contradict the weights: names of another
-// vocabulary, and second names of one module.
+// vocabulary, and further names of a shared module.
 #pragma once
 
 #include "annotator/match/evidence.h"

@@ -15,7 +15,7 @@ constexpr std::array texts = {
     RuleText{MatchRule::carried, "carried", "its metadata names this module"},
     RuleText{MatchRule::tokens, "tokens",
              "the name that annotate --carry wrote into its doc_string contains this module"},
-    RuleText{MatchRule::kept_values, "kept_values", "its result has the name that it had in the file before the tool"},
+    RuleText{MatchRule::kept_values, "kept_values", "its result has the name that it had in the tool's input"},
     RuleText{MatchRule::values, "values", "its result has the numbers that an operation of this module returned"},
     RuleText{MatchRule::names, "names", "its name, or the name of its result, contains this module"},
     RuleText{MatchRule::initializers, "initializers", "it reads parameters of this module, known by name"},

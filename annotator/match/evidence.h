@@ -18,7 +18,7 @@ enum class MatchRule : std::uint8_t {
   none,
   carried,       // keys already on the node
   tokens,        // a line in its doc_string, left by annotate --carry
-  kept_values,   // names of values in the file before the tool
+  kept_values,   // names of values in the tool's input
   values,        // numbers that a recorded operation returned as well
   names,         // scopes in node or value names
   initializers,  // parameter names

@@ -1,5 +1,5 @@
 // Likeness: the similarity of two nodes, by themselves and by the operators around them. It does not depend on the
-// pairs so far. Likeness chooses between pairs with support; it never supports a pair (pair_score.h).
+// pairs found so far. Likeness chooses between pairs with support; it never supports a pair (pair_score.h).
 #pragma once
 
 #include "annotator/match/evidence.h"
@@ -16,9 +16,9 @@ class Likeness {
 
   double of(ForeignNode f, ReferenceNode r) const;
 
-  // Returns true if an operator of one class computes both values, or if none computes either.
+  // Returns true if operators of the same class compute both values, or if no operator computes either.
   bool are_produced_alike(ForeignValue fv, ReferenceValue rv) const;
-  // Returns the share of the foreign value's readers for which a reader of the reference value does the same: 0 to 1.
+  // Returns the share, 0 to 1, of the foreign value's readers that do the same as some reader of the reference value.
   double common_reader_share(ForeignValue fv, ReferenceValue rv) const;
   // Compares numbers and sizes of constant inputs; negative if most of them differ.
   double constant_likeness(ForeignNode f, ReferenceNode r) const;

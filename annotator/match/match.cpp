@@ -32,7 +32,7 @@ struct ListedRule {
 constexpr ListedRule rules[] = {
     {MatchRule::carried, carried_keys},          // keys that an exporter or whence put on this very node
     {MatchRule::tokens, carried_tokens},         // tokens that annotate --carry wrote before a tool ran
-    {MatchRule::kept_values, kept_values},       // values of the file before the tool, if it is given
+    {MatchRule::kept_values, kept_values},       // values of the tool's input, if it is given
     {MatchRule::values, equal_values},           // numbers that were recorded, if they are given
     {MatchRule::names, scopes_in_names},         // names that most tools keep
     {MatchRule::initializers, parameters_read},  // names and content of the node's weights

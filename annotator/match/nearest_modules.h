@@ -11,7 +11,7 @@ namespace whence::match {
 
 class NearestModules {
  public:
-  // `placement` has the readers of weights, and nothing else. Both arguments outlive the object.
+  // In `placement`, only the nodes that read weights are placed yet. Both arguments must outlive this object.
   NearestModules(const Placement& placement, const TensorOwners& owners);
 
   bool is_known(ForeignNode node) const { return known_[node]; }  // placed by its weights
@@ -20,8 +20,8 @@ class NearestModules {
 
   // Returns the innermost module, called once, that encloses a call of one of `before` and one of `after`.
   ScopeIndex around(const std::vector<ScopeIndex>& before, const std::vector<ScopeIndex>& after) const;
-  // Returns the module around the modules before a node and all that are after it: exporters merge sizes that several
-  // modules compute.
+  // Returns the innermost module that encloses the modules before the node and all modules after it: exporters merge
+  // sizes that several modules compute.
   ScopeIndex around_all(ForeignNode node) const;
 
  private:

@@ -73,7 +73,7 @@ void place_layout(Placement& placement);
 void place_inserted(Placement& placement, bool quantizers_only = false);
 void place_leftovers(Placement& placement);
 void place_constants(Placement& placement, const EvidenceTable& evidence);
-void place_kept(Placement& placement, const SameNames& names);  // only if the reference is the file before a tool
+void place_kept(Placement& placement, const SameNames& names);  // only if the reference is the tool's input
 void place_by_dataflow(Placement& placement);
 void join_twins(Placement& placement);
 void lower_contradicted(Placement& placement, const EvidenceTable& evidence);

@@ -13,8 +13,8 @@
 namespace whence::match {
 
 // The modules that own a tensor's parameters: all of `parts`, several for concatenated parameters; or one of
-// `alternatives`, if several modules have equal bytes. A single alternative means that the bytes are also those of many
-// other constants.
+// `alternatives`, if several modules have equal bytes. A single alternative means that many other constants have the
+// same bytes.
 struct TensorOwner {
   std::vector<UnitIndex> parts, alternatives;
   MatchRule rule = MatchRule::none;
@@ -47,9 +47,8 @@ class TensorOwners {
   bool has_modules_inside(ScopeIndex scope) const { return !children_[scope].empty(); }
   // Returns true for a list of modules, which is never called. A Sequential looks the same.
   bool is_container(ScopeIndex scope) const;
-  // Returns true if every parameter of the module and of its submodules that is read at all is read by several nodes
-  // with the same operator. Then the module is called several times, and two of its nodes may belong to different
-  // calls.
+  // Returns true if each parameter that the file reads, of the module or a submodule, is read by several nodes with the
+  // same operator. Then the module is called several times, and two of its nodes may belong to different calls.
   bool is_called_often(ScopeIndex scope) const { return read_often_[scope] > 0 && read_once_[scope] == 0; }
 
  private:

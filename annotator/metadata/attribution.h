@@ -66,7 +66,7 @@ void note_origins(const onnx_file::OnnxSummary& model, Diagnostics& notes);
 
 // Returns the program_digest() of the program whose operations the stamps on the model's nodes number; nullopt if the
 // model does not state it. A file matched with a record has stamps of the recorded program, even if it was exported
-// from another. A file matched with the file before a tool has stamps of that file or of its own program. A file
+// from another. A file matched with the tool's input has stamps of that file or of its own program. A file
 // matched by its own names or with a checkpoint has stamps of its own program.
 std::optional<std::string_view> stamped_program(const onnx_file::OnnxSummary& model);
 

@@ -11,7 +11,7 @@ namespace whence::metadata {
 
 class FxNamespace {
  public:
-  // Returns `candidate`, changed if it is already used or is a name in Python.
+  // Returns `candidate`, changed if it is already used or is a Python keyword or built-in name.
   std::string create(std::string candidate);
   void reserve(std::size_t more) { used_.reserve(used_.size() + more); }
 

@@ -34,8 +34,8 @@ void add_call_path(const onnx_file::OnnxProperties& existing_metadata, KeyEntrie
 // Returns the operator in the format of the key `confidence_operator`: "com.microsoft::FusedConv".
 std::string operator_name(std::string_view domain, std::string_view op_type);
 
-// Returns the confidence that the keys on a node of this operator state; nullopt if they name no module. Every reader
-// of the keys counts this confidence. If the confidence is missing or invalid because a tool removed it, returns
+// Returns the confidence that the keys on a node of this operator state; nullopt if they contain no module. Every
+// reader of the keys counts this confidence. If the confidence is missing or invalid because a tool removed it, returns
 // unstated_confidence. If a runtime's operator has keys that were not written for it, they come from a node that was
 // fused into it, so the result is at most `inferred`.
 std::optional<origin::Confidence> stated_confidence(std::string_view domain, std::string_view op_type,

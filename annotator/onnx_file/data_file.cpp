@@ -59,11 +59,11 @@ fs::path require_data_file(const std::string& model, std::string_view location, 
                   "put the data file itself next to the model, and set the location to its file name", place);
     case DataFault::missing:
       throw Error(Code::missing_file, "the model keeps weights in a file that does not exist: " + found.path.string(),
-                  "copy the data file beside the model, under its original name", place);
+                  "copy the data file next to the model, under its original name", place);
     case DataFault::no_file:
       throw Error(Code::wrong_kind,
                   "the model keeps weights in " + found.path.string() + ", which is not a regular file",
-                  "copy the data file beside the model, under its original name", place);
+                  "copy the data file next to the model, under its original name", place);
   }
   return found.path;
 }

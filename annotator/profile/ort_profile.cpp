@@ -190,7 +190,7 @@ RuntimeProfile read_ort_profile(const ProfileInput& input, const ReadOptions& op
   }
   if (kernels.empty() || runs.empty()) {
     throw Error(Code::wrong_kind, "the profile has no run of a model",
-                "set SessionOptions.enable_profiling, run the model, and give the file that end_profiling() names",
+                "set SessionOptions.enable_profiling, run the model, and pass the file that end_profiling() names",
                 input.place);
   }
   add_peaks(kernels);

@@ -31,7 +31,7 @@ const ProfileReader& reader_of(const ProfileInput& input) {
   const bool no_events = json && input.json->is_array();
   if (no_events) what = "the profile has no run of a model";
   throw Error(json ? Code::wrong_kind : Code::corrupt_file, std::move(what),
-              "set SessionOptions.enable_profiling, run the model, and give the file that end_profiling() names; "
+              "set SessionOptions.enable_profiling, run the model, and pass the file that end_profiling() names; "
               "docs/profile.md describes the files of OpenVINO, TensorRT and QNN",
               input.place);
 }
@@ -46,7 +46,7 @@ void add_names(RuntimeProfile& profile, const LayerNames& names, const Place& pl
     if (!found->second.op_type.empty()) layer.op_type = found->second.op_type;
   }
   if (matched == 0) {
-    throw Error(Code::sidecar_mismatch, "the file names no layer of the profile", "give a file of the same engine",
+    throw Error(Code::sidecar_mismatch, "the file names no layer of the profile", "pass a file of the same engine",
                 place);
   }
 }
@@ -68,7 +68,7 @@ RuntimeProfile read_runtime_profile(const std::vector<std::string>& paths, const
       name_files.emplace_back(&reader, std::move(input));
     } else if (profile) {
       throw Error(Code::usage, "expected one file with measurements, got two",
-                  "to compare two profiles, give the second with --against", input.place);
+                  "to compare two profiles, pass the second with --against", input.place);
     } else {
       profile = reader.read(input, options);
       profile->source = reader.name;
@@ -77,7 +77,7 @@ RuntimeProfile read_runtime_profile(const std::vector<std::string>& paths, const
   if (!profile) {
     const Place place = name_files.empty() ? Place{} : name_files.front().second.place;
     throw Error(Code::usage, "the file lists the nodes of layers, but no file has their times",
-                "give the profile with a second --profile", place);
+                "pass the profile with a second --profile", place);
   }
   if (options.warmup_runs.value_or(profile->warmup_runs) != profile->warmup_runs) {
     throw Error(Code::usage, "the file has only sums or averages of its runs, so no run can be left out",
@@ -87,7 +87,7 @@ RuntimeProfile read_runtime_profile(const std::vector<std::string>& paths, const
     if (reader->times_of != profile->source) {
       throw Error(Code::usage,
                   "a " + std::string(reader->form) + " does not belong to a profile of " + std::string(profile->source),
-                  "give files of the same runtime", input.place);
+                  "pass files of the same runtime", input.place);
     }
     add_names(*profile, reader->read_names(input), input.place);
   }

@@ -13,7 +13,7 @@ namespace whence::pt2 {
 
 namespace {
 
-constexpr std::size_t most_guards = 2000;
+constexpr std::size_t max_guards = 2000;
 
 // Operators for which torch.export fixes the lengths of arguments, although they compute the same function at any
 // length.
@@ -62,7 +62,7 @@ std::set<SymbolId> symbols_of(const Constraint& constraint) {
   return found;
 }
 
-// Returns true for a condition that ties sizes.
+// Returns true for a condition of the form left == right.
 bool is_equality(const Constraint& constraint) {
   return constraint.any.size() == 1 && constraint.any[0].relation == Relation::equal;
 }
@@ -82,7 +82,7 @@ class Decisions {
     visit(program.body);
   }
 
-  // Returns conditions that are worth stating in the file although the model does not decide by them: conditions under
+  // Returns conditions that are worth stating in the file although the model does not branch on them: conditions under
   // which PyTorch runs the program, lengths that it fixed, and bounds that sizes of 0 or 1 may violate.
   std::vector<Constraint> worth_stating(const std::vector<Constraint>& guards) const {
     std::vector<Constraint> found;
@@ -129,7 +129,8 @@ class Decisions {
     return only.right.integer().value_or(3) > 2;
   }
 
-  // Returns true for the condition that the elements of a reshape fit, n*m % 6 == 0: otherwise PyTorch does not run.
+  // Returns true for the condition under which a reshape keeps the number of elements, such as n*m % 6 == 0: PyTorch
+  // rejects other sizes.
   bool fits_reshape(const Constraint& constraint) const {
     if (!is_equality(constraint)) return false;
     const Size difference = constraint.any[0].left - constraint.any[0].right;
@@ -149,7 +150,7 @@ class Decisions {
     const std::set<SymbolId> symbols = symbols_of(constraint);
     if (joins_tensors(constraint) || fits_reshape(constraint)) return false;
     Sizes sizes;
-    return tries(constraint, symbols, symbols.begin(), sizes);
+    return finds_violation(constraint, symbols, symbols.begin(), sizes);
   }
 
   // Returns true for a length that is 0 or 1 in the example, which PyTorch always fixes. An argument computed from it
@@ -165,7 +166,7 @@ class Decisions {
            fixed_lengths_.contains(constraint.any[0].left);
   }
 
-  // Returns true for a length that PyTorch fixes by itself.
+  // Returns true for a length that PyTorch fixes, not the model's code.
   bool is_rule_of_pytorch(const Constraint& constraint) const {
     return is_small(constraint) || is_of_fixing_operator(constraint);
   }
@@ -182,8 +183,8 @@ class Decisions {
 
   const Symbol& symbol(SymbolId id) const { return program_.symbols[id]; }
 
-  // Returns true for two lengths that must be equal because an operation combines the tensors: otherwise PyTorch does
-  // not run.
+  // Returns true for two lengths that must be equal because an operation combines the tensors: PyTorch
+  // rejects other lengths.
   bool joins_tensors(const Constraint& constraint) const {
     return is_equality(constraint) && known_lengths_.contains(constraint.any[0].left) &&
            known_lengths_.contains(constraint.any[0].right);
@@ -221,10 +222,10 @@ class Decisions {
   }
 
   // Returns trial sizes near small numbers, strides, windows and the example; for a single symbol, all small numbers.
-  std::vector<std::int64_t> candidates(SymbolId id, bool alone) const {
+  std::vector<std::int64_t> candidates(SymbolId id, bool single) const {
     const std::int64_t example = symbol(id).example;
     std::vector<std::int64_t> sizes;
-    for (std::int64_t size = 2; size <= (alone ? 70 : 9); ++size) sizes.push_back(size);
+    for (std::int64_t size = 2; size <= (single ? 70 : 9); ++size) sizes.push_back(size);
     for (const std::int64_t size : {example / 2, example - 1, example, example + 1, example + 2, 2 * example,
                                     2 * example + 1, 3 * example, 4 * example + 1, 9 * example}) {
       if (size >= 2) sizes.push_back(size);
@@ -232,15 +233,15 @@ class Decisions {
     return sizes;
   }
 
-  bool tries(const Constraint& constraint, const std::set<SymbolId>& symbols, std::set<SymbolId>::const_iterator next,
-             Sizes& sizes) {
+  bool finds_violation(const Constraint& constraint, const std::set<SymbolId>& symbols,
+                       std::set<SymbolId>::const_iterator next, Sizes& sizes) {
     if (next == symbols.end() || sizes.size() == 2) {
       const auto numbers = [&](SymbolId id) { return number(id, sizes); };
       return holds(constraint, numbers) == false && could_run(sizes);
     }
     for (const std::int64_t size : candidates(*next, symbols.size() == 1)) {
       sizes[*next] = size;
-      if (tries(constraint, symbols, std::next(next), sizes)) return true;
+      if (finds_violation(constraint, symbols, std::next(next), sizes)) return true;
     }
     sizes.erase(*next);
     return false;
@@ -308,7 +309,7 @@ std::string axes_named(const Program& program, SymbolId id) {
 std::vector<Constraint> read_guards(const Part& guards, const Program& program) {
   std::vector<Constraint> all;
   const SizeNames names = [&](const std::string& path) { return length_of_axis(program, path); };
-  for (std::size_t i = 0; i < std::min(guards.size(), most_guards); ++i) {
+  for (std::size_t i = 0; i < std::min(guards.size(), max_guards); ++i) {
     auto read = read_constraints(guards[i].view(), names);
     if (!read) continue;
     for (Constraint& each : *read) {

@@ -1,5 +1,5 @@
-// Makes dynamic the sizes that an archive states as numbers: x[:3] has size 3 in torch.export, which ignores that the
-// axis may be shorter. The file must be correct for all sizes that pass the archive's own checks.
+// Replaces fixed sizes in an archive with dynamic ones if they depend on an input: torch.export gives x[:3] the size 3,
+// although the axis may be shorter. The file must be correct for all sizes that pass the archive's own checks.
 #pragma once
 
 #include "annotator/pt2/part.h"

@@ -44,7 +44,7 @@ struct Rule {
 struct Check : Rule {
   std::vector<FindingItem> (*run)(const CheckContext& context);
   bool full = false;      // loads the weights too: runs only with --full
-  bool compares = false;  // needs the file before a tool: runs only with --conformance
+  bool compares = false;  // needs the tool's input: runs only with --conformance
 };
 
 // All checks, ordered by code.

@@ -43,7 +43,7 @@ const Rule baseline_rule = {
     "V503",
     "coverage_fell",
     "nodes that became unknown or less sure since the baseline",
-    "`whence annotate FILE --from BEFORE`, where BEFORE is the annotated file before the tool, restores origins; "
+    "`whence annotate FILE --from BEFORE`, where BEFORE is the tool's annotated input, restores origins; "
     "`whence carry` keeps them through a tool; `whence diff` shows the changes",
     "Set by --baseline: no covered node may become unknown, and no exact node less sure. Nodes that a tool removed do "
     "not count; --require names modules that must stay.",

@@ -1,5 +1,5 @@
-// NodeSources: which nodes of the file before a tool a node after the tool represents (docs/metadata-spec.md): the
-// nodes that it must name, the nodes that it may name, and whether the tool only inserted it to serve others. Concluded
+// NodeSources: which nodes of a tool's input a node of its output represents (docs/metadata-spec.md): the nodes
+// that it must name, the nodes that it may name, and whether the tool only inserted it to serve others. Concluded
 // from values, names, operators and attributes; of a node's metadata only the rule `inserted` is used.
 //
 // Called by tool_edit. If several answers are possible (a tool that renames all values, a node that may do the work of
@@ -18,9 +18,9 @@ namespace whence::validation {
 // How a node came into the file.
 enum class Role : std::uint8_t {
   unknown,   // no requirement follows
-  kept,      // the same node was in the file before
+  kept,      // the tool's input has the same node
   replaces,  // replaces other nodes, alone or together with other new nodes
-  copy,      // repeats a computation of the file before, which stayed or had another name
+  copy,      // repeats a computation of the tool's input, which stayed or had another name
   inserted,  // converts types or copies values for other nodes, or states that it was inserted
 };
 

@@ -1,4 +1,4 @@
-// ToolEdit: the file before a tool and the file after it, for the checks V6xx of the rules in docs/metadata-spec.md. It
+// ToolEdit: a tool's input and output, for the checks V6xx of the rules in docs/metadata-spec.md. It
 // contains, for each node after the tool, the nodes that it represents, and the names stated before the tool.
 #pragma once
 

@@ -21,7 +21,7 @@ struct ValidateOptions {
   std::vector<std::string> allowed;  // patterns of codes and names of checks and gates to ignore
   std::vector<Tolerance> tolerances;
   bool full = false;   // also runs onnx's checker
-  std::string before;  // --conformance: the file before the tool to check; empty: none
+  std::string before;  // --conformance: the input of the tool to check; empty: none
 };
 
 struct Finding {

@@ -164,7 +164,7 @@ std::string reason_of(const OnnxNode& node, const Attribution& attribution, cons
     }
     if (attribution.origin) return "its stamp names operations that are not in the sidecar";
     if (onnx_file::find_property(node.metadata, keys::confidence) == origin::name_of(Confidence::unattributed)) {
-      return "`whence annotate` found no module for it: give it the model's sidecar, or the file before a tool with "
+      return "`whence annotate` found no module for it: give it the model's sidecar, or the tool's input with "
              "--from";
     }
     return node.metadata.empty() ? "the node has no metadata: run `whence annotate`"

@@ -52,7 +52,7 @@ void add_types(const OnnxNode& node, ModuleTree& tree) {
   });
 }
 
-// Counts each parameter once for every module at or below which a node reads it.
+// Counts each parameter once for each module whose nodes read it, and once for every enclosing module.
 void add_parameters(const ParametersRead& parameters, ModuleTree& tree) {
   parameters.each([&](const ReadParameter& parameter) {
     for (const std::size_t row : tree.around(parameter.modules)) {

@@ -56,7 +56,7 @@ std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, c
   std::string text = table.text();
   if (tree.unattributed > 0) {
     text += std::string(palette.yellow) + grouped(tree.unattributed) + " of " + grouped(tree.count) +
-            " nodes name no module" + std::string(palette.reset) + "\n";
+            " nodes have no module" + std::string(palette.reset) + "\n";
   }
   return text;
 }

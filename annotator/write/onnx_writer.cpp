@@ -135,7 +135,7 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
   layout.model.tail = model_tail(graph, options, maker);
   layout.model.graph_tail = maker.interface(options.initializers_as_inputs).SerializeAsString();
   const std::uint64_t alignment = options.external.alignment.value_or(page),
-                      most_inline = options.external.threshold.value_or(1024);
+                      max_inline = options.external.threshold.value_or(1024);
   text::UniqueNames file_names;
   std::uint64_t end = 0;
   for (const graph::Initializer* each : weights_first(graph.initializers)) {
@@ -145,7 +145,7 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
     ModelLayout::Tensor piece;
     // Axes and shapes stay inline: shape inference reads them and does not open other files.
     const bool always_inline = is_integral(initializer.data.dtype) && !initializer.parameter && bytes.size() <= 1024;
-    if (model_file.empty() || bytes.size() <= most_inline || always_inline) {
+    if (model_file.empty() || bytes.size() <= max_inline || always_inline) {
       piece.raw = &bytes;
     } else {
       const bool own_file = options.external.per_tensor;

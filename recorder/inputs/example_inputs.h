@@ -15,7 +15,7 @@ namespace whence::recorder::inputs {
 // The arguments of forward, one IValue each (containers are not flattened), at one size, or at several if axes are
 // dynamic: run 0 has the example's sizes, run 1 has others. The runs from 2 on are check runs: two sizes may agree by
 // coincidence (a pooling that leaves one element of 8 and of 13), so more sizes make it less likely that a dynamic size
-// looks fixed. A check run that the model does not accept is dropped. Of two sizes that are not far apart, each is the
+// looks fixed. A check run that the model does not accept is dropped. If two sizes are not far apart, each is the
 // greater one in some run. In `single_run` each size is 1, below every length that a model names (x[-2:]).
 struct ExampleInputs {
   bool available = false;                // false: nothing to run

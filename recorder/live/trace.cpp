@@ -111,7 +111,7 @@ void LiveTrace::read(const jit::Node& node) {
   note_producers(node);
 }
 
-// Reads a second name of a tensor. The tracer writes it as a view of the first one.
+// Reads another name of a tied tensor. The tracer records it as a view of the tensor's first name.
 bool LiveTrace::read_second_name(const jit::Node& node) {
   if (node.kind() != c10::aten::view) return false;
   const jit::Node* before = node.prev();
@@ -141,7 +141,7 @@ bool LiveTrace::is_outermost(std::int32_t call) const {
 
 std::int32_t LiveTrace::call_of(const jit::Node& node) const {
   const auto block = call_of_block_.find(node.owningBlock());
-  return block == call_of_block_.end() ? open_.back().call : block->second;  // scripted code has blocks of its own
+  return block == call_of_block_.end() ? open_.back().call : block->second;  // scripted code has its own blocks
 }
 
 // Notes the operations that produced the node's inputs, also through lists and tuples.

@@ -11,7 +11,7 @@ namespace {
 
 bool is_unset(const Term& term) { return term.kind == Term::Kind::unset; }
 
-// True if both sides leave the same term.
+// Returns true if both sides end with the same term.
 bool agree(const Term& a, const Term& b) {
   if (a.kind == b.kind && (is_unset(a) || a.kind == Term::Kind::none)) return true;
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object) return a.object == b.object;
@@ -50,7 +50,7 @@ void BranchMerge::set_changed() {
   for (const auto& [items, contents] : now) *items = *contents.items;
 }
 
-// True if a node of one of the sides made the value.
+// Returns true if a node inside one of the sides produces the value.
 bool BranchMerge::made_inside(const Term& term) const {
   return term.is_value() && term.id >= first_inside_ && recording_.values.source(term.id) == ValueSource::node;
 }
@@ -59,7 +59,7 @@ Term BranchMerge::merged(const Term& a, const Term& b, const std::string& name, 
   if (agree(a, b)) return a;
   if (is_unset(a) || is_unset(b)) return merged_with_unset(a, b, name, type);
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object) {
-    refuse("the two sides of a condition leave different objects",
+    refuse("the two sides of a condition produce different objects",
            "set the attributes of one object, or keep its tensors in variables");
   }
   const bool optional = a.may_be_none() || b.may_be_none();
@@ -68,7 +68,7 @@ Term BranchMerge::merged(const Term& a, const Term& b, const std::string& name, 
                   : merged_containers(a, b, name, type);
 }
 
-// Merges two containers, of which one may be unset.
+// Merges two containers, one of which may be unset.
 Term BranchMerge::merged_containers(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   if (!is_list_or_dict(a) && !is_list_or_dict(b)) return merged_contents(a, b, name, type);
   const auto [known, added] = merged_containers_.try_emplace({a.items, b.items});
@@ -97,8 +97,8 @@ Term BranchMerge::merged_contents(const Term& a, const Term& b, const std::strin
   return Term::container(either.kind, std::move(items), recording_.runs.depth);
 }
 
-// Merges a result that one side does not have, because it returned early: the result is that of the other side. A value
-// that was made inside that side must become a result of the node to be visible outside.
+// Merges a result that one side lacks because it returned early: takes the result of the other side. A value that a
+// node inside that side produces must become a result of the branch node to be visible outside.
 Term BranchMerge::merged_with_unset(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   const Term& left = is_unset(b) ? a : b;
   const bool older = is_list_or_dict(left) && left.depth <= recording_.runs.depth;
@@ -120,7 +120,7 @@ Term BranchMerge::merged_sequence(const Term& a, const Term& b, const std::strin
   }
   const DType dtype = dtypes[dtypes[0] == DType::undefined ? 1 : 0];
   if (dtypes[1] != DType::undefined && dtypes[1] != dtype) {
-    refuse("the two sides of a condition leave lists of different dtypes", "convert their elements to one dtype");
+    refuse("the two sides of a condition produce lists of different dtypes", "convert their elements to one dtype");
   }
   Term sequence = merged_value(sequences[0], sequences[1], name, type);
   recording_.values.type(sequence.id) = {ValueKind::sequence, dtype, std::nullopt};
@@ -138,17 +138,17 @@ void BranchMerge::check_dtypes(const Term& a, const Term& b, DType taken) {
     const auto wider = c10::promoteTypes(static_cast<at::ScalarType>(to_scalar_type(type.dtype)),
                                          static_cast<at::ScalarType>(to_scalar_type(taken)));
     if (static_cast<int>(wider) != to_scalar_type(taken)) {
-      refuse("the two sides of a condition leave tensors of " + both,
-             "convert them to one dtype, or give an example that takes the other side");
+      refuse("the two sides of a condition produce tensors of " + both,
+             "convert them to one dtype, or pass an example that takes the other side");
     }
     recording_.writer.notes.push_back(
         warning(Code::unsupported_feature,
-                "the two sides of a condition leave tensors of " + both + ": in the file both are the latter",
+                "the two sides of a condition produce tensors of " + both + ": in the file both are the latter",
                 "convert them to one dtype if a consumer of the file depends on it", {.stage = "read"}));
   }
 }
 
-// Makes the sizes dynamic in which the type differs from the side's. Returns false if the side may have another rank.
+// Makes each size of `type` dynamic that differs from the side's size. Returns false if the side may have another rank.
 bool BranchMerge::keep_common_sizes(Type& type, const Term& side) {
   if (!side.is_value() || !type.dims) return true;
   const auto& dims = recording_.values.type(side.id).dims;
@@ -164,7 +164,7 @@ bool BranchMerge::keep_common_sizes(Type& type, const Term& side) {
   return !recording_.mixed_ranks.contains(side.id);
 }
 
-// Notes that the result is an alias of a tensor from before the branch, or may be an alias of several.
+// Notes that the result is an alias of a tensor defined before the branch, or may be an alias of either side's tensor.
 void BranchMerge::note_alias(ValueId result, const Term& a, const Term& b) {
   const ValueId tensor = recording_.aliases.first_name(is_unset(a) ? b : a);
   const bool outside = tensor != none_id && tensor < first_inside_;

@@ -13,8 +13,8 @@ namespace whence::recorder::script {
 struct Recording;
 using program::Term;
 
-// Cuts an axis into single entries (unbind; no `length`), or into pieces of one length, of which the last may be
-// shorter.
+// Cuts an axis into single entries (unbind; no `length`), or into pieces of one length, the last of which may
+// be shorter.
 struct Cut {
   Term tensor;
   std::int64_t axis = 0;

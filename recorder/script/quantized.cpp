@@ -205,7 +205,7 @@ std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::str
   node.target = "aten::" + name;
   node.arguments = {{"input", dequantized(origin, input)}, {"weight", weight}, {"bias", bias}};
   if (linear) return node;
-  // A convolution over one dimension is packed as one over two, of which the first has size 1.
+  // A convolution over one dimension is packed as one over two, the first of which has size 1.
   const char rank = name[name.size() - 2];
   node.target = std::string(transposed ? "aten::conv_transpose" : "aten::conv") + rank + "d";
   if (transposed) node.overload = rank == '1' ? "" : "input";

@@ -50,7 +50,7 @@ struct Recording {
   NodeWriter writer;
   std::vector<const Call*> running;  // calls that are being evaluated, the outermost first
   Attributes attributes;
-  // Results of branches whose sides leave tensors of different ranks. Sizes derived from them assume the example's
+  // Results of branches whose sides produce tensors of different ranks. Sizes derived from them assume the example's
   // rank; in the finished Program their own rank is unknown.
   std::unordered_set<ValueId> mixed_ranks;
   std::optional<std::size_t> values_before_failure;  // set if the second size fails

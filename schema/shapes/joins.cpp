@@ -74,7 +74,7 @@ Shapes chunk(const ShapeCall& call) {
   return parts_of(call, ceil_div(shape[call.axis("dim", shape.size(), 0)], call.integer("chunks")));
 }
 
-// Splits an axis at indices, or into a number of parts, of which the first may be one element longer than the others.
+// Splits an axis at indices, or into a number of parts, the first of which may be one element longer than the others.
 Shapes tensor_split(const ShapeCall& call) {
   const std::size_t axis = call.axis("dim", call.first().size(), 0);
   const Size length = call.first()[axis];

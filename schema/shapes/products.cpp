@@ -77,7 +77,7 @@ std::string digits(std::size_t axes) {
 
 // Replaces each ellipsis of an equation: "...ij,jk->...ik" for operands with 3 and 2 axes becomes "0ij,jk->0ik".
 std::string with_digits(std::string text, const Shapes& operands) {
-  constexpr std::size_t most_axes = 10;
+  constexpr std::size_t max_axes = 10;
   const std::string_view ellipsis = "...";
   std::size_t begin = 0, most = 0;
   for (const Shape& shape : operands) {
@@ -87,7 +87,7 @@ std::string with_digits(std::string text, const Shapes& operands) {
     if (place < end) {
       if (shape.size() + ellipsis.size() < letters) throw NoShape();
       const std::size_t axes = shape.size() + ellipsis.size() - letters;
-      if (axes > most_axes) throw NoShape();
+      if (axes > max_axes) throw NoShape();
       text.replace(place, ellipsis.size(), digits(axes));
       most = std::max(most, axes);
       length = shape.size();

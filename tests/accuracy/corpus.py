@@ -10,8 +10,8 @@
         <folder>/<model>/<source>/<transformation>.truth.json    the expected answer (truth.py)
         <folder>/<model>/<source>/<transformation>.failed        instead of these two: why the tool failed
 
-Existing files are kept. All files are created again after a change of the code or of a tool's version, the recordings
-after a change of the command.
+Existing files are kept. All files are recreated if the code or a tool's version changes; the recordings also if the
+command changes.
 """
 
 import argparse

@@ -158,7 +158,7 @@ def test_strip_copies_the_data_on_request(tmp_path):
 
 
 def test_sparse_data_files_stay_sparse(tmp_path):
-    """The weights take a gigabyte, of which the file system stores only a few pages."""
+    """The weights are a sparse file of a gigabyte: the file system stores only a few pages."""
     folder = tmp_path / "a"
     folder.mkdir()
     size = 1 << 30

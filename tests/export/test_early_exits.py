@@ -212,7 +212,7 @@ class NarrowerInExample(nn.Module):
 KEYS = "which keys a dict has, or their order, depends on data at"
 REFUSED = [(MixedList, "float32 and of int64"), (OtherKeys, KEYS), (OneKeyMore, KEYS), (OtherOrder, KEYS),
            (OtherKeysInLoop, KEYS),
-           (NarrowerInExample, "leave tensors of float32 and of int64")]
+           (NarrowerInExample, "produce tensors of float32 and of int64")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)

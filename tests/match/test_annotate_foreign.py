@@ -1,4 +1,4 @@
-"""`whence annotate` on files from other exporters: with a sidecar, with the file before a tool, or with names only."""
+"""`whence annotate` on files from other exporters: with a sidecar, with the tool's input, or with names only."""
 
 import copy
 import itertools
@@ -415,7 +415,7 @@ def test_a_sidecar_adds_nothing_to_a_file_annotated_by_names(folder, tmp_path):
     assert "the sidecar adds nothing" in result.stderr and "whence strip" in result.stderr
     assert modules(tmp_path / "out.onnx") == modules(tmp_path / "names.onnx")
     result = annotate(tmp_path / "names.onnx", tmp_path / "out.onnx", "--from", tmp_path / "known.onnx")
-    assert "the file before adds nothing" in result.stderr
+    assert "the previous file adds nothing" in result.stderr
     command.run("strip", tmp_path / "names.onnx", "-o", tmp_path / "stripped.onnx")
     annotate(tmp_path / "stripped.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json")
     assert modules(tmp_path / "out.onnx") == modules(tmp_path / "known.onnx")
@@ -751,7 +751,7 @@ def test_parameters_are_counted_once(tmp_path):
 
 
 class UnusedResults(torch.nn.Module):
-    """Operators with several results, of which only the first is used and exported."""
+    """Operators with several results; only the first is used and exported."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The module call of each node after fusion, annotated with the file before the tool or by names only."""
+"""The module call of each node after fusion, annotated with the tool's input or by names only."""
 
 import numpy as np
 import onnx
@@ -138,7 +138,7 @@ def test_each_convolution_with_folded_norm_is_one_call(tmp_path):
 
 
 def test_an_unattributed_node_stays_unattributed(tmp_path):
-    """Neighbours that have a module do not override the file before."""
+    """Neighbours that have a module do not override the previous file."""
     torch.manual_seed(5)
     model = torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.Sigmoid(), torch.nn.Flatten(0), torch.nn.Linear(10, 3))
     before = onnx.load(export_annotated(model, torch.randn(2, 5), tmp_path, "annotated.onnx"))

@@ -16,7 +16,7 @@ from match.test_calls import keys
 
 
 class Pair(torch.nn.Module):
-    """`swapped` runs the second module first, so that the order of nodes misleads."""
+    """`swapped` runs the second module first, so that the order of nodes is misleading."""
 
     def __init__(self, first: torch.nn.Module, second: torch.nn.Module, swapped: bool):
         super().__init__()

@@ -114,7 +114,7 @@ def test_weights_add_nothing_to_a_file_annotated_by_names(model, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     result = command.run("annotate", tmp_path / "names.onnx", "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "out.onnx")
     assert "the checkpoint adds nothing" in result.stderr and "whence strip" in result.stderr
-    assert "file before" not in result.stderr and rows_of(tmp_path / "out.onnx") == rows_of(tmp_path / "names.onnx")
+    assert "previous file" not in result.stderr and rows_of(tmp_path / "out.onnx") == rows_of(tmp_path / "names.onnx")
 
 
 def test_only_names_of_the_models_modules_are_used(model, tmp_path):

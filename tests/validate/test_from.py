@@ -1,5 +1,5 @@
-"""Tests `annotate --from`, which reads the file before a tool: it finds the same recorded operations and parameters as
-with the sidecar, but only those that the file before contains."""
+"""Tests `annotate --from`, which reads the tool's input: it finds the same recorded operations and parameters as
+with the sidecar, but only those that the previous file contains."""
 
 import json
 
@@ -133,7 +133,7 @@ def test_annotate_from_is_idempotent_and_undone_by_strip(folder, tool, tmp_path)
 
 
 def test_operations_survive_two_tools(folder, tmp_path):
-    """The file before was annotated with --from as well."""
+    """The previous file was also annotated with --from."""
     int8(folder / "model.onnx", tmp_path / "int8.onnx")
     optimise(tmp_path / "int8.onnx", tmp_path / "both.onnx")
     command.run("annotate", tmp_path / "both.onnx", "--from", folder / "int8.from.onnx", "-o", tmp_path / "out.onnx")

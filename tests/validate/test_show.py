@@ -152,7 +152,7 @@ def test_globs_compare_whole_segments(glob):
 
 def test_unattributed_nodes_are_shown(tmp_path):
     path = model(chain(known("a"), {}, {}), tmp_path / "m.onnx")
-    assert "2 of 3 nodes name no module" in command.run("show", path).stdout
+    assert "2 of 3 nodes have no module" in command.run("show", path).stdout
     assert command.run_json("show", path)["unattributed"] == 2
 
 

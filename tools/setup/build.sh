@@ -13,7 +13,7 @@ if [ "$preset" = aarch64 ]; then options=$(build_options | grep -o -- '-DWHENCE_
 cmake=$root/build/venv/bin/cmake
 
 # Passes all options each time; otherwise CMake would keep earlier values.
-# shellcheck disable=SC2086  # words on purpose
+# shellcheck disable=SC2086  # splits into words on purpose
 quietly "configuring" "$cmake" --preset "$preset" $options \
   ${TORCH_DIR:+"-DTORCH_DIR=$TORCH_DIR"} ${ONNX_ROOT:+"-DONNX_ROOT=$ONNX_ROOT"}
 step "building $folder"

@@ -29,7 +29,7 @@ fi
 
 step "building $folder/build"
 torch=$($python -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])")
-# shellcheck disable=SC2046  # words on purpose
+# shellcheck disable=SC2046  # splits into words on purpose
 quietly "configuring" build/venv/bin/cmake --preset release -B "$folder/build" $(build_options) -DTORCH_DIR="$torch" \
   ${ONNX_ROOT:+"-DONNX_ROOT=$ONNX_ROOT"}
 quietly "building" build/venv/bin/cmake --build "$folder/build" --target "$@"

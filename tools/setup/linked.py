@@ -100,7 +100,7 @@ def third_party(build: Path) -> str:
 
 
 def bill(build: Path, name: str, version: str, command: Path) -> str:
-    """Returns the software bill of materials as CycloneDX 1.6 JSON. It is deterministic for each command."""
+    """Returns the software bill of materials as CycloneDX 1.6 JSON. The same command gives the same text."""
     digest = hashlib.sha256(command.read_bytes()).hexdigest()
     components = [{"type": "library", "name": package.name, "version": package.version, "purl": package.purl,
                    "bom-ref": package.purl, "scope": "required"} for package in linked(build)]

@@ -13,7 +13,7 @@ packages_of() {
 }
 
 if ! command -v dpkg-query >/dev/null; then
-  # shellcheck disable=SC2046  # words on purpose
+  # shellcheck disable=SC2046  # splits into words on purpose
   step "not a Debian system; this needs the equivalents of:" $(packages_of "$@")
   exit 0
 fi
@@ -53,7 +53,7 @@ case $missing in
   *:arm64*) quietly "dpkg --add-architecture" $as_root dpkg --add-architecture arm64 ;;
 esac
 quietly "apt-get update" $as_root apt-get update -q
-# shellcheck disable=SC2086  # the lists are words on purpose
+# shellcheck disable=SC2086  # splits the lists into words on purpose
 [ -z "$missing" ] || quietly "apt-get install" $as_root apt-get install -y -q --no-install-recommends $missing
 for package in $optional; do
   $as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 ||

@@ -53,7 +53,7 @@ for requirement in $missing; do
 done
 if [ -n "$rest" ]; then
   step "installing Python packages:$rest"
-  # shellcheck disable=SC2086  # words on purpose
+  # shellcheck disable=SC2086  # splits into words on purpose
   locked --without $apart
   install --require-hashes -r build/locked.txt
 fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# recorder_wheel.sh [VERSION...]: makes the wheel whence-onnx-recorder in build/wheels, with a recorder for each of these
-# versions of PyTorch; by default for the one in build/venv.
+# recorder_wheel.sh [VERSION...]: makes the wheel whence-onnx-recorder in build/wheels, with a recorder for each VERSION
+# of PyTorch; by default for the version in build/venv.
 . "$(dirname "$0")/common.sh"
 
 python=build/venv/bin/python
@@ -15,7 +15,7 @@ for version; do
     tools/setup/build_torch.sh "$version" whence_recorder
     libraries=build/torch-$version/build/lib
   fi
-  # Looks for LibTorch only in the process and in the same environment, not in the folder of the build.
+  # The libraries look for LibTorch only in the process and in the same environment, not in the build folder.
   folder=build/recorders/torch-$version
   rm -rf "$folder"
   mkdir -p "$folder"
@@ -25,6 +25,6 @@ for version; do
   done
   recorders="$recorders $version=$folder"
 done
-# shellcheck disable=SC2086  # words on purpose
+# shellcheck disable=SC2086  # splits into words on purpose
 wheel=$($python tools/setup/wheel.py --recorder build/portable/whence "$(uname -m)" build/wheels $recorders)
 step "made $wheel ($(wc -c <"$wheel") bytes) for PyTorch $*"

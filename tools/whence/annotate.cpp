@@ -19,7 +19,7 @@ using Kind = OptionRow::Kind;
 
 constexpr std::array annotate_table = {
     OptionRow{"sidecar", Kind::text, "FILE",
-              "the sidecar of the same model; model.whence.json beside the file by default", "sidecar", "sidecar"},
+              "the sidecar of the same model; model.whence.json next to the file by default", "sidecar", "sidecar"},
     OptionRow{"from", Kind::text, "FILE",
               "the annotated file that an optimiser, quantiser or converter made this one from", "from", "source"},
     OptionRow{"weights", Kind::text, "FILE",

@@ -40,7 +40,7 @@ std::string argument(const std::string& text) {
 }
 
 // Keeps line breaks: filling would destroy tables and lists in the text.
-std::string as_it_is(const std::string& text) { return ".nf\n" + roff(text) + "\n.fi\n"; }
+std::string verbatim(const std::string& text) { return ".nf\n" + roff(text) + "\n.fi\n"; }
 
 std::string head(const std::string& name, const std::string& summary) {
   std::string title = name;
@@ -72,14 +72,14 @@ std::string exit_status() {
 std::string page_of(const CommandDescription& command) {
   std::string text = head("whence-" + command.name, command.summary) + ".SH SYNOPSIS\n.B " +
                      argument("whence " + command.name) + "\n" + roff(command.usage) + "\n.SH DESCRIPTION\n" +
-                     as_it_is(command.description);
+                     verbatim(command.description);
   if (!command.arguments.empty()) text += ".SH ARGUMENTS\n";
   for (const auto& each : command.arguments) text += ".TP\n.I " + argument(each.name) + "\n" + roff(each.help) + "\n";
   text += ".SH OPTIONS\n";
   for (const auto& each : command.options) text += option_text(each);
   text += exit_status();
   if (!command.examples.empty()) text += ".SH EXAMPLES\n";
-  for (const std::string& each : command.examples) text += as_it_is(each);
+  for (const std::string& each : command.examples) text += verbatim(each);
   return text + ".SH SEE ALSO\n.BR whence (1)\n";
 }
 
@@ -92,7 +92,7 @@ std::string page_of(const Commands& commands) {
   text +=
       ".SH OPTIONS\n.TP\n.B \\-\\-help\nThe list of commands; after a command, its options.\n"
       ".TP\n.B \\-\\-version\nThe version of whence.\n.SH ENVIRONMENT\n"
-      ".TP\n.B WHENCE_PYTHON\nThe Python for subcommands that are written in Python.\n"
+      ".TP\n.B WHENCE_PYTHON\nThe Python interpreter for subcommands that are written in Python.\n"
       ".TP\n.B TORCH_DIR\nThe folder of PyTorch, for subcommands that need LibTorch.\n"
       ".TP\n.B NO_COLOR\nText without colours.\n";
   return text + exit_status();
@@ -115,7 +115,7 @@ std::vector<std::string> write_pages(const Commands& commands, const std::filesy
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) {
-    throw Error(Code::cannot_write, "the folder could not be created: " + failed.message(), "give another folder",
+    throw Error(Code::cannot_write, "the folder could not be created: " + failed.message(), "pass another folder",
                 {.file = folder.string(), .stage = "write"});
   }
   std::vector<std::string> written;

@@ -1,4 +1,4 @@
-// `whence skill`: prints the guide for agents, SKILL.md of the repository.
+// `whence skill`: prints the guide for agents, the repository's SKILL.md.
 #include <iostream>
 #include <nlohmann/json.hpp>
 

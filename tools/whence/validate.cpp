@@ -24,8 +24,8 @@ using Kind = OptionRow::Kind;
 
 constexpr std::array validate_table = {
     OptionRow{"sidecar,s", Kind::text, "FILE",
-              "the sidecar: adds the outcome of each recorded operation and parameter and modules without a node,\n"
-              "and resolves stamps of files not yet annotated",
+              "the sidecar: also reports the outcome of each recorded operation and parameter, and the modules\n"
+              "without a node; resolves the stamps of a file that is not yet annotated",
               "sidecar", "sidecar"},
     OptionRow{"min-covered", Kind::text, "PCT", "minimum share of nodes that are exact, matched or inferred", "minima",
               "min_covered"},
@@ -62,7 +62,7 @@ constexpr std::array validate_table = {
               "full"},
 };
 
-// Returns the list of codes, which --allow accepts, for the end of the description.
+// Returns the table of the codes that --allow accepts, for the end of the description.
 std::string checks_text() {
   text::Table table({}, {text::Align::left, text::Align::left}, "  ");
   for (const validation::Check* check : validation::all_checks()) {

@@ -166,7 +166,8 @@ Val triangle_by_mask(Ctx& c, Val x, std::int64_t diagonal, bool upper) {
   return select(c, mask, x, c.constant_number(0, c.dtype(x)));
 }
 
-// The elements on one side of the given diagonal, zeros elsewhere. Of the integers, runtimes have Trilu for int64 only.
+// The elements on one side of the given diagonal, zeros elsewhere. Runtimes have Trilu for int64 only, among the
+// integers.
 void triangle(Ctx& c, bool upper) {
   Val x = c.tensor("self");
   if (is_integral(c.dtype(x))) x = c.cast(x, DType::int64);

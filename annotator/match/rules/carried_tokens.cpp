@@ -1,5 +1,5 @@
 // `annotate --carry` writes each node's name into its doc_string, which ONNX Runtime and onnxsim do not change. The
-// rule reads it: the token is the name of a node in the file before the tool, or begins with a module's path.
+// rule reads it: the token is the name of a node in the tool's input, or begins with a module's path.
 #include "annotator/match/rules/rule.h"
 #include "annotator/origin/carried_token.h"
 

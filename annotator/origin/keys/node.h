@@ -9,10 +9,10 @@ inline constexpr std::string_view modules = "pkg.whence.modules";  // JSON array
 // The identity of the operation, "encoder.fc/0/linear/0" (operation_ids.h); for a fused node, a JSON array.
 inline constexpr std::string_view id = "pkg.whence.id";
 inline constexpr std::string_view call = "pkg.whence.call";
-// Call numbers of all enclosing modules, root first, "0/2/0"; only if one above the last was called before.
+// Call numbers of all enclosing modules, root first, "0/2/0"; only if any module except the last was called before.
 inline constexpr std::string_view calls = "pkg.whence.calls";
 // The enclosing called modules, root first, as a JSON array; only if PyTorch's scopes on the node differ: they belong
-// to another node, or use another name of a shared module.
+// to another node, or use another name for a shared module.
 inline constexpr std::string_view scopes = "pkg.whence.scopes";
 inline constexpr std::string_view source = "pkg.whence.source";  // "modeling_bert.py:88 forward"
 inline constexpr std::string_view rule = "pkg.whence.rule";

@@ -12,7 +12,7 @@ inline constexpr std::string_view constraints = "pkg.whence.constraints";  // JS
 inline constexpr std::string_view matched = "pkg.whence.matched";  // program_digest() of a foreign file's sidecar
 // Values of `matched` without a program: a prefix and the digest of the file that was given, or only names.
 inline constexpr std::string_view file_before = "file:", weights = "weights:", own_names = "names";
-// program_digest() of the program that `op` on the nodes refers to, if it came from the file before a tool and neither
+// program_digest() of the program that `op` on the nodes refers to, if it came from the tool's input and neither
 // `program` nor `matched` has it.
 inline constexpr std::string_view stamped = "pkg.whence.stamped";
 

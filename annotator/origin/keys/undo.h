@@ -8,7 +8,7 @@ namespace whence::origin::keys {
 // Keys of origin.h, node.h and torch.h that a node had before annotate, "namespace,pkg.torch.onnx.fx_node"; usually
 // absent. "name" in the list: the node had an empty name field.
 inline constexpr std::string_view kept = "pkg.whence.kept";
-// Duplicate entries of a key, of which only the first was kept (merged_entries.h).
+// Duplicate entries of a key, except the first, which was kept (merged_entries.h).
 inline constexpr std::string_view merged = "pkg.whence.merged";
 inline constexpr std::string_view original_name = "pkg.whence.original_name";
 inline constexpr std::string_view carry =

@@ -61,7 +61,7 @@ const values = new Texts('values', data.values);
 const nodes = { op: column('nodes-op'), confidence: column('nodes-confidence'), call: column('nodes-call'),
   source: column('nodes-source'), operations: once(() => column('nodes-operations')) };
 
-// Nodes that name no module have a separate row after all others; they are not counted for the root.
+// Nodes without a module have a separate row after all others; they are not counted for the root.
 const namedModule = column('nodes-module');
 const withoutModule = namedModule.includes(0) ? data.modules.count : -1;
 const moduleOf = indices(namedModule, withoutModule);

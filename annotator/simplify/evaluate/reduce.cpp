@@ -157,7 +157,7 @@ std::optional<TensorData> evaluate_softmax(const Evaluation& e) {
 
 namespace {
 
-constexpr std::int64_t most_products = std::int64_t{1} << 22;  // a few milliseconds
+constexpr std::int64_t max_products = std::int64_t{1} << 22;  // a few milliseconds
 
 // Matrix product [..., m, k] x [..., k, n] with broadcast leading axes, summed in double precision.
 struct Product {
@@ -173,7 +173,7 @@ std::optional<Product> product(const Sizes& a_shape, const std::vector<double>& 
   if (!batch || b_shape.end()[-2] != k) return std::nullopt;
   Product result{*batch, {}};
   result.shape.insert(result.shape.end(), {m, n});
-  if (count_of(result.shape) * std::max<std::int64_t>(k, 1) > most_products) return std::nullopt;
+  if (count_of(result.shape) * std::max<std::int64_t>(k, 1) > max_products) return std::nullopt;
 
   Sizes starts;  // the start of each matrix of b
   for_each_offset(*batch, broadcast_strides(b_batch, *batch), 0,

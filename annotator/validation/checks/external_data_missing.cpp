@@ -17,7 +17,7 @@ std::vector<FindingItem> find_external_data_missing(const CheckContext& context)
 
 const Check external_data_missing_check = {
     {"V201", "external_data_missing", "tensors whose external file is missing",
-     "copy the data file beside the model, under its original name",
+     "copy the data file next to the model, under its original name",
      "The model cannot be loaded. V203 reports files outside the model's folder instead.", Severity::error},
     find_external_data_missing};
 

@@ -27,7 +27,7 @@ std::vector<FindingItem> find_provenance_invented(const CheckContext& context) {
 }  // namespace
 
 const Check provenance_invented_check = {
-    {"V606", "provenance_invented", "nodes with modules or identities that are not in the file before (rule 7)",
+    {"V606", "provenance_invented", "nodes with modules or identities that are not in the tool's input (rule 7)",
      "copy identities and modules; never invent them",
      "An identity denotes a recorded operation; an invented one denotes none, or a wrong one.", Severity::error},
     find_provenance_invented,

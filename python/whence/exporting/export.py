@@ -72,10 +72,10 @@ def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | No
              they compute in float32 between casts, with a WhenceWarning. Weights stay bfloat16 in either case.
     external_data  True stores the weights next to the file. {"threshold": 1024, "alignment": 4096, "per_tensor": True}
              sets the smallest size in bytes, the alignment in bytes, and one file for each tensor (native backends).
-    sidecar  the path of the record; by default ``model.whence.json`` next to the file, which replaces only another
-             record.
-    overwrite  allows replacing weight files next to ``f`` with other contents, even those of an earlier export with
-             other weights, and any file at the default path of the record. Without it, they stay and E0401 is raised.
+    sidecar  the path of the record; by default ``model.whence.json`` next to the file, where it replaces only
+             another record.
+    overwrite  allows replacing weight files next to ``f`` whose contents differ, even those of an earlier export, and
+             any file at the default path of the record. Without it, these files stay and E0401 is raised.
     verify   compares ONNX Runtime with the model; warns about a difference and locates it in ``program.verification``.
     report   the path of a Markdown report; True writes it to ``artifacts_dir`` under torch.onnx's name for it. It is
              also written on failure, unless the failure concerns the file at that path. A file named like weights
@@ -84,8 +84,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | No
     profile, verbose  log the time of each stage, or each stage, to standard error through the logger "whence".
     custom_translation_table  {torch.ops.mylib.op.default: function}: your own converters, which take precedence over
              whence's. A Python function is called for each call of the operator, with its arguments: symbolic tensors,
-             which have ``shape`` and ``dtype``, and Python values. It calls onnxscript's operators. Of a list [f, g],
-             the first function whose annotations allow the dtypes is used. onnxscript functions and FunctionProtos stay
+             which have ``shape`` and ``dtype``, and Python values. It calls onnxscript's operators. A list [f, g]
+             uses the first function whose annotations allow the dtypes. onnxscript functions and FunctionProtos stay
              functions in the file (native backends): they take the operator's tensors in the order of its schema, and
              their attributes have the names of its arguments. "mylib::op" means all overloads. If an operator
              writes to arguments, the function returns their new contents after the operator's own results; an ONNX
@@ -251,7 +251,7 @@ def _classes_in(path: Path) -> set[str]:
 
 
 def _verify(program: ONNXProgram, job: Job) -> None:
-    """Verifies the program. Warns if ONNX Runtime cannot run the file or differs; keeps the file in either case."""
+    """Verifies the program. Warns if ONNX Runtime fails or its results differ, and keeps the file in either case."""
     try:
         with job.stage("verify"):
             program.verification = program.verify()

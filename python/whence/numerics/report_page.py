@@ -75,7 +75,7 @@ def _table(report: AccuracyReport) -> str:
 
 
 def _colour(report: AccuracyReport, row: ModuleAccuracy) -> str:
-    """Returns "none" up to the tolerance, and above it, red of a strength that grows with the error."""
+    """Returns "none" up to the tolerance, and above it a red that grows stronger with the error."""
     if row.status == "equal":
         return "none"
     decades = 3.0 if math.isinf(row.relative) else math.log10(row.relative / max(report.tolerance, 1e-12))

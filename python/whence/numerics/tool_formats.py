@@ -44,7 +44,7 @@ def _result(rule: int, level: str, text: str, module: str, source: str, stack: S
             root: SourceRoot) -> dict[str, Any]:
     location: dict[str, Any] = {"artifactLocation": _artifact(root.below(report.path) or os.path.realpath(report.path))}
     line = root.line_in(stack)
-    if line is None and (match := re.match(r"(.+?):(\d+)\b", source)):  # only the file name without a folder is stored
+    if line is None and (match := re.match(r"(.+?):(\d+)\b", source)):  # `source` has no folder
         line = (root.find(match[1]) or match[1], int(match[2]))
     if line is not None:
         location = {"artifactLocation": _artifact(line[0]), "region": {"startLine": line[1]}}

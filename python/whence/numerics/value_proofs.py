@@ -1,4 +1,5 @@
-"""Checks annotations against recorded values: finds results that are proved, and values of another module."""
+"""Checks annotations against recorded values: finds results that are proved, and values that belong to another
+module."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from .runtimes import Runtime
 from .value_flow import Flow
 
 _MAX_VALUES = 64       # maximum number of differing values to compare with results of other modules
-_ALIKE_LIMIT = 1e-3    # maximum relative difference of results that do not distinguish their modules
+_ALIKE_LIMIT = 1e-3    # results with a smaller relative difference do not distinguish their modules
 
 
 @dataclass(frozen=True)
