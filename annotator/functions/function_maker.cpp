@@ -139,7 +139,8 @@ class FunctionMaker {
     onnx::NodeProto inside = proto_of(node(first_, position));
     const std::string prefix = graph_.instances().scope_path(first_.instance) + "/";
     const bool named = inside.name().starts_with(prefix) && inside.name().size() > prefix.size();
-    inside.set_name(nodes_.claim(named ? inside.name().substr(prefix.size()) : inside.op_type()));
+    inside.set_name(nodes_.claim(named ? to_template(inside.name().substr(prefix.size()), module_of(first_))
+                                       : inside.op_type()));
     const WorkNode& original = graph_.nodes()[first_.nodes[position]];
     for (std::size_t k = 0; k < original.writes.size(); ++k) {
       if (original.writes[k] >= 0)

@@ -222,7 +222,7 @@ class Inliner {
     const std::string prefix = call.name().empty() ? "" : call.name() + "/";
     const auto rename = [&](const std::string& name) {
       const auto [entry, is_new] = names.try_emplace(name);
-      if (is_new) entry->second = values_.claim(prefix + name);
+      if (is_new) entry->second = values_.claim(prefix + from_template(name, module));
       return entry->second;
     };
     for (const onnx::NodeProto& function_node : function.node()) {
@@ -234,7 +234,7 @@ class Inliner {
       for_each_node(node, [&](onnx::NodeProto& each) {
         for (auto& entry : *each.mutable_metadata_props()) fill_template(*entry.mutable_value(), module);
       });
-      node.set_name(prefix + node.name());
+      node.set_name(prefix + from_template(node.name(), module));
       if (const onnx::FunctionProto* inner = functions_.callee(node)) {
         expand(node, *inner, entry_of(node, keys::module), depth + 1, leaves);
       } else {

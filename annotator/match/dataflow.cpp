@@ -41,8 +41,7 @@ void place_with_readers(Placement& placement, ForeignNode node) {
     placement.matches[node].rule = MatchRule::dataflow;
     return;
   }
-  placement.place(node, std::move(units), confidence, MatchRule::dataflow);
-  placement.matches[node].scope = scope;
+  placement.place_in(node, scope, std::move(units), confidence, MatchRule::dataflow);
   placement.matches[node].shared = placement.matches[node].units.size() > 1;
 }
 

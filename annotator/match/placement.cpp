@@ -66,8 +66,15 @@ ForeignNode Placement::first_with_operator_of(ForeignNode node, const std::vecto
 
 void Placement::place(ForeignNode node, std::vector<UnitIndex> units, Confidence confidence, MatchRule rule) {
   sort_unique(units);
+  const ScopeIndex scope = scope_of(units);
+  place_in(node, scope, std::move(units), confidence, rule);
+}
+
+void Placement::place_in(ForeignNode node, ScopeIndex scope, std::vector<UnitIndex> units, Confidence confidence,
+                         MatchRule rule) {
+  sort_unique(units);
   NodeMatch& match = matches[node];
-  match.scope = scope_of(units);
+  match.scope = scope;
   match.units = std::move(units);
   match.confidence =
       !match.scope.exists() ? Confidence::unattributed : std::max(confidence, max_confidence(match.units));

@@ -44,6 +44,9 @@ struct Placement {
   bool settled(ForeignNode node) const { return placed(node) || !matches[node].units.empty(); }
   // Sets units and their common scope. The confidence does not exceed that of the units.
   void place(ForeignNode node, std::vector<UnitIndex> units, origin::Confidence confidence, MatchRule rule);
+  // The same in a scope that is known without the units, of which there may be none.
+  void place_in(ForeignNode node, ScopeIndex scope, std::vector<UnitIndex> units, origin::Confidence confidence,
+                MatchRule rule);
   // Places a node in an unknown module inside a known scope: as `ancestor`, by dataflow.
   void place_inside(ForeignNode node, ScopeIndex scope);
   // Raises the match to the scope around its own, for a node that absorbed more than its name or parameters show.

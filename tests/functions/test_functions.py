@@ -40,6 +40,36 @@ def test_files_without_modules_must_be_annotated_first(command_line, exported, t
     assert not (tmp_path / "out.onnx").exists()
 
 
+# ---- names --------------------------------------------------------------------------------------------------------
+
+class Branches(torch.nn.Module):
+    """Blocks in a ModuleList: the names of their nodes repeat the block's qualified name."""
+
+    def __init__(self):
+        super().__init__()
+        self.b = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Tanh())
+                                     for _ in range(3))
+
+    def forward(self, x):
+        for block in self.b:
+            x = block(x)
+        return x
+
+
+def test_inline_restores_the_names_of_nodes(tmp_path):
+    torch.jit.trace(Branches().eval(), torch.randn(2, 4)).save(tmp_path / "m.pt")
+    torch.save((torch.randn(2, 4),), tmp_path / "m.inputs")
+    command.run("export", tmp_path / "m.pt", "--inputs", tmp_path / "m.inputs", "-o", tmp_path / "m.onnx", "--annotate")
+    report, _, functions = make_functions(tmp_path / "m.onnx", tmp_path)
+    assert report["functions"][0]["calls"] == 3
+    names = [node.name for node in onnx.load(tmp_path / "m.onnx").graph.node]
+    assert "/b.2/b.2.2/Tanh" in names
+    explained = command.run_json("explain", functions, "/b.2/b.2.2/Tanh")
+    assert json.dumps(explained).count("b.2.2") >= 1
+    command.run("inline", functions, "-o", tmp_path / "flat.onnx")
+    assert [node.name for node in onnx.load(tmp_path / "flat.onnx").graph.node] == names
+
+
 # ---- functions in export and annotate -----------------------------------------------------------------------------
 
 CHOICES = [("auto", []), ("types=BertLayer,BertSelfOutput", ["--types", "BertLayer,BertSelfOutput"]),

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import command
+import whence
 
 
 class ConvRelu(torch.nn.Module):
@@ -289,3 +290,23 @@ def test_products_of_repeated_calls_are_not_merged(tmp_path):
     assert sum(node.op_type == "Split" and keys(node)["module"] == "cell" for node in nodes) >= 3
     assert all(keys(node)["module"] == truth[node.output[0]] for node in nodes
                if keys(node)["confidence"] in ("exact", "matched"))
+
+
+def test_shared_sizes_of_recurrent_layers_have_no_module_without_a_confidence(tmp_path):
+    """Both layers read the sizes of the batch, and the layers' operators were matched without recorded operations."""
+    class Recurrent(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.g = torch.nn.LSTM(7, 9, batch_first=True), torch.nn.GRU(9, 5)
+
+        def forward(self, x):
+            return self.g(self.a(x)[0].transpose(0, 1))[0]
+
+    auto = torch.export.Dim.AUTO
+    with whence.record(tmp_path / "model.json"):
+        torch.onnx.export(Recurrent().eval(), (torch.randn(2, 5, 7),), tmp_path / "model.onnx", dynamo=True, verbose=False,
+                          dynamic_shapes={"x": {0: auto, 1: auto}})
+    command.run("annotate", tmp_path / "model.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
+    command.run("validate", tmp_path / "out.onnx")
+    for node in onnx.load(tmp_path / "out.onnx").graph.node:
+        assert ("module" in keys(node)) == (keys(node)["confidence"] != "unattributed"), node

@@ -310,6 +310,24 @@ def test_different_results_in_a_capture_give_a_warning(backend):
     assert not [warning for warning in caught if "E0303" in str(warning.message)]
 
 
+class Doubles(torch.nn.Module):
+    """Returns a number that Python counted, which a trace contains as a constant."""
+
+    def forward(self, x):
+        count = 0
+        while bool(x.abs().max() < 10):
+            x, count = x * 2, count + 1
+        return x, count
+
+
+def test_number_in_the_results_is_no_different_result():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = whence.export(Doubles(), (torch.ones(3, 4),), backend="native")
+    assert not [warning for warning in caught if "on the example itself" in str(warning.message)]
+    assert program(torch.ones(3, 4))[1] == 4
+
+
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
 

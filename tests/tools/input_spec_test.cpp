@@ -62,7 +62,7 @@ TEST(InputSpec, ReportsTheInvalidPart) {
       {"x=float32[2]>=a", "not a lower bound", "int64[1,16]"},
       {"x=float32[2]>=3<2", "range is empty", ">=LOW"},
       {"x=float32[2]<2 ", "not an upper bound", "int64[1,16]"},
-      {"x=float32[2]x", "'x' is not expected", "int64[1,16]"},
+      {"x=float32[2]x", "'x' is unexpected", "int64[1,16]"},
   };
   for (const auto& row : rows) expect_refused(row[0], row[1], row[2], parse_input_spec);
 }

@@ -113,10 +113,12 @@ def baked_size(what: str, size_uses: Sequence[SizeUse] = (), captured_as: str = 
 
 def reproducible_outputs(model: torch.nn.Module, run: Callable[..., Any], tensors: tuple[Any, ...],
                          seed: int = 0) -> list[torch.Tensor]:
-    """Returns the tensors that ``run`` returns. Seeds random generators; restores them and the model's state."""
+    """Returns the tensors that ``run`` returns, and its numbers as tensors, as in a file. Seeds random generators;
+    restores them and the model's state."""
     with torch.no_grad(), state_restored(model):
         torch.manual_seed(seed)
-        return trees.tensors_in(run(*trees.copied_apart(tensors)))
+        results = trees.leaves(run(*trees.copied_apart(tensors)))
+    return [torch.as_tensor(leaf) for leaf in results if isinstance(leaf, (torch.Tensor, bool, int, float))]
 
 
 def all_close(result: list[torch.Tensor], expected: list[torch.Tensor]) -> bool:
