@@ -173,7 +173,7 @@ Axis resolve_axis(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt
   } else if (inputs.symbols[result.symbol].example != root) {
     mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[result.symbol].example) + " and " +
                  std::to_string(root) + " in the example inputs",
-             "give the two axes different names, or examples of equal size");
+             "use different names for the two axes, or examples of equal size");
   }
   return result;
 }

@@ -32,7 +32,7 @@ void check_size(const std::vector<std::int64_t>& dims) {
     text += (text.empty() ? "" : ",") + std::to_string(dim);
   }
   if (elements <= max_elements) return;
-  throw Error(Code::over_limit, "an example input of shape [" + text + "] is too large to make", "give a smaller shape",
+  throw Error(Code::over_limit, "an example input of shape [" + text + "] is too large to make", "use a smaller shape",
               {.stage = "run"});
 }
 
@@ -149,7 +149,7 @@ void check_against_trace(const std::string& name, const c10::IValue& example, co
   if (a.dim() != b.dim()) {
     mismatch("input '" + name + "' has rank " + std::to_string(a.dim()) + ", the model was traced with rank " +
                  std::to_string(b.dim()),
-             "give " + std::to_string(b.dim()) + " dimensions");
+             "specify " + std::to_string(b.dim()) + " dimensions");
   }
 }
 
@@ -192,7 +192,7 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
     examples.emplace_back(spec.name, random_tensor(spec.dims, spec.dtype, spec.low, spec.high, generator));
   }
   if (examples.size() > count) {
-    mismatch(std::to_string(examples.size()) + " example inputs were given, forward takes " + std::to_string(count),
+    mismatch(std::to_string(examples.size()) + " example inputs were passed, forward takes " + std::to_string(count),
              "its arguments are: " + joined_names(inputs.names));
   }
   for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -215,7 +215,7 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
       chosen[i] = *schema.arguments()[i + 1].default_value();
       inputs.defaulted_arguments.insert(i);
     } else if (traced.isNone() || i >= traced.toListRef().size()) {
-      mismatch("no example was given for input '" + inputs.names[i] + "'",
+      mismatch("no example was passed for input '" + inputs.names[i] + "'",
                "pass --input '" + inputs.names[i] + "=float32[...]', or all of them with --inputs");
     } else {
       chosen[i] = c10::IValue();  // traced as None

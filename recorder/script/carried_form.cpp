@@ -93,7 +93,7 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
       if (term.kind != form.start.kind ||
           (term.kind == Term::Kind::literal && !program::same_literal(*term.seen[0], *form.start.seen[0]))) {
         refuse("a loop whose length depends on data changes a variable that is no tensor or number before the loop",
-               "give the variable a tensor before the loop");
+               "assign a tensor to the variable before the loop");
       }
       return;
     case Kind::value:

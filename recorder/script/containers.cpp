@@ -77,7 +77,7 @@ bool raise(Recording& recording, const Step& step) {
   const auto message = step.in(0).settled();
   const bool text = message && message->isString();
   refuse("the program raises: " + (text ? message->toStringRef() : std::string("an exception")),
-         "give inputs that the model accepts");
+         "pass inputs that the model accepts");
 }
 
 // Evaluates `x is None` if data decides it.

@@ -179,7 +179,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
             "--dynamic");
       }
       throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + torch_message(error),
-                  "give inputs that the model accepts with --input or --inputs", {.stage = "read"});
+                  "pass inputs that the model accepts with --input or --inputs", {.stage = "read"});
     }
     refuse_without_shape(step.node, *stack);
     unmark_numbers(*stack, arguments, run);

@@ -139,7 +139,7 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
     call_operator(node, *stack);
   } catch (const std::exception& error) {
     if (recording_.runs.speculative()) return false;
-    throw Error(Code::run_failed, torch_message(error), "give example inputs that the model accepts",
+    throw Error(Code::run_failed, torch_message(error), "pass example inputs that the model accepts",
                 {.stage = "read"});
   }
   if (facts_of(node.kind().toQualString()).depends_on_strides && in_order_at_some_sizes(step, arguments)) {

@@ -349,7 +349,7 @@ void Quantized::quantize_results(const std::vector<Term*>& results, const Node& 
     auto levels = levels_of_result(operation, term->seen[0]->toTensor());
     if (!levels) {
       refuse("the scale of a quantized result cannot be derived from the operator and its inputs",
-             "quantize to 8 bits, and give the scale where the model quantizes");
+             "quantize to 8 bits, and specify the scale where the model quantizes");
     }
     ValueId from = term->id;
     if (quantizes_floats(operation.target)) from = operation.find("self")->as<ValueRef>()->id;

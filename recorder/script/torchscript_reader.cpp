@@ -29,7 +29,7 @@ Evaluated evaluate(archive::Archive& archive, const ReadOptions& options, int at
   for (const int run : dropped_runs) inputs::drop_run(inputs, run);
   if (!options.dynamic.empty() && !inputs.available) {
     throw Error(Code::no_example_inputs, "dynamic axes need example inputs, and the archive holds none",
-                "give one for each argument: --input 'NAME=float32[1,3,224,224]'",
+                "pass one for each argument: --input 'NAME=float32[1,3,224,224]'",
                 {.file = options.path, .stage = "run"});
   }
   Evaluator evaluator(program, tree, inputs);
