@@ -49,7 +49,7 @@ class Size {
   std::int64_t number() const { return number_; }  // the integer part of the sum
   const Terms& terms() const;
   std::vector<SymbolId> symbols() const;  // all symbols in the size, sorted
-  // Returns the size with each symbol replaced by `size_of(id)`.
+  // Returns the size with each symbol replaced with `size_of(id)`.
   Size with(const std::function<Size(SymbolId)>& size_of) const;
 
   friend Size operator+(const Size& a, const Size& b);

@@ -34,7 +34,7 @@ void require_commands(const std::vector<ToolCommand>& tools) {
       throw Error(Code::usage, "a tool command has no program name", example, running());
     if (app::has_placeholder(tool, "{in}")) continue;
     throw Error(Code::usage,
-                "no argument of `" + shell_text(tool) + "` has {in}, which is replaced by the model's path", example,
+                "no argument of `" + shell_text(tool) + "` has {in}, which is replaced with the model's path", example,
                 running());
   }
 }

@@ -30,7 +30,7 @@ const Evidence* strongest_stated_scope(const std::vector<Evidence>& evidence, co
   return best;
 }
 
-// Replaces the match by the answer of the evidence, with at most its confidence.
+// Replaces the match with the answer of the evidence, with at most its confidence.
 void adopt(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;

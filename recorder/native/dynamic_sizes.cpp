@@ -253,7 +253,7 @@ class DynamicSizes {
   // Returns the remedy for a size in LibTorch's own code, which the user cannot change.
   static std::string remedy_in(const Step& step) {
     return "leave that axis out of dynamic_axes, so that the file has the example's size, or replace '" + step.module +
-           "' by a module of your own that takes sizes from its tensors: -1 in view(), torch::nn::functional for the "
+           "' with a module of your own that takes sizes from its tensors: -1 in view(), torch::nn::functional for the "
            "computation";
   }
 

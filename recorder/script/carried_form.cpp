@@ -87,7 +87,7 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
   switch (form.kind) {
     case Kind::same:
       if (term.kind == Term::Kind::object && form.start.kind == term.kind && term.object != form.start.object) {
-        refuse("a loop whose length depends on data replaces one object by another",
+        refuse("a loop whose length depends on data replaces one object with another",
                "set the attributes of one object, or keep its tensors in variables");
       }
       if (term.kind != form.start.kind ||

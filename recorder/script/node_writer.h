@@ -34,7 +34,7 @@ class NodeWriter {
   Mark mark() const { return {sink->size(), program_.scopes.size(), calls_}; }
   void take_back(const Mark& mark);
 
-  std::vector<Node>* sink = nullptr;  // receives the nodes; control flow replaces it by a block's list
+  std::vector<Node>* sink = nullptr;  // receives the nodes; control flow replaces it with a block's list
   Diagnostics notes;
 
  private:

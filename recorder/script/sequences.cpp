@@ -332,7 +332,7 @@ void SequenceMethod::extend() {
   for (const Term& term : more) append(term);
 }
 
-// Replaces the list by the elements of two sequences.
+// Replaces the list with the elements of two sequences.
 void SequenceMethod::join(const Term& start, const Term& other, bool in_front) {
   all() = with_elements(recording_, start, other, program::item_type(step_.type(0), 0), in_front,
                         recording_.writer.origin_of(step_));

@@ -164,7 +164,7 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
   }
 }
 
-// Replaces a minimum or maximum of axis sizes by the operand that it equals in every run, if that is provable or the
+// Replaces a minimum or maximum of axis sizes with the operand that it equals in every run, if that is provable or the
 // slice of a table: one of 512 positions, sliced to the length of a text, has that length; the model runs only there. A
 // slice is no evidence if the table has fewer than 2 positions, if it is empty in some run, or if a computed length
 // reaches the table's. A constant must be provable: x[:3] need not be 3 long because it was in every run.

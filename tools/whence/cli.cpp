@@ -119,7 +119,7 @@ struct CommandLine::State {
     return found;
   }
 
-  // Copies standard input to a temporary file, and replaces `-` by its path.
+  // Copies standard input to a temporary file, and replaces `-` with its path.
   void take_standard_input() {
     for (const std::string& name : input_names) {
       if (values.count(name) == 0) continue;

@@ -1,4 +1,4 @@
-// Finds a Python with the package whence, and replaces this process by it.
+// Finds a Python with the package whence, and replaces this process with it.
 #include "tools/whence/in_python.h"
 
 #include <algorithm>

@@ -162,7 +162,7 @@ void isfinite(Ctx& c) {
   c.yield(c.emit("Less", {c.emit("Abs", {x}), c.constant_number(kInfinity, c.dtype(x))}));
 }
 
-// Replaces NaN by `nan` (0) and the infinities by `posinf`, `neginf` (the dtype's extremes).
+// Replaces NaN with `nan` (0) and the infinities with `posinf`, `neginf` (the dtype's extremes).
 void nan_to_num(Ctx& c) {
   Val x = c.tensor("self");
   const DType dtype = c.dtype(x);
