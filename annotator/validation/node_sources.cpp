@@ -209,7 +209,7 @@ class SourceFinder {
       node_sources.regions.push_back(region_of_[a]);
   }
 
-  // Lets the node name removed nodes with the same result, since it may replace them.
+  // Lets the node name removed nodes with the same result: it may replace them.
   void add_equal_nodes(NodeSources& node_sources, std::size_t a) const {
     for (const std::size_t equal_node : equal_nodes_of(a)) {
       if (is_removed(equal_node)) node_sources.optional.push_back(equal_node);

@@ -173,7 +173,7 @@ class DynamicSizes {
     return size;
   }
 
-  // Adds sizes of tensors before a constant: all sizes of tensors that `reader` reads, since such a number is mostly
+  // Adds sizes of tensors before a constant: all sizes of tensors that `reader` reads, because such a number is mostly
   // computed from them (the length of a windowed or strided axis is no simple function of the input's length), and the
   // nearest other size that equals the constant. Skips sizes that are equal in all traces.
   void add_sizes_before(std::size_t constant, const Step& reader, const Numbers& numbers,

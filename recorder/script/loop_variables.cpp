@@ -142,7 +142,7 @@ Term LoopVariables::placeholder(const Term& found, const c10::TypePtr& declared)
   return Term::of_value(recording_.values.add("tried", ValueSource::block_input, std::move(type)), std::move(seen));
 }
 
-// Returns the term with placeholders for its numbers, since an iteration cannot assume their values.
+// Returns the term with placeholders for its numbers: an iteration cannot assume their values.
 Term LoopVariables::with_placeholders(const Term& term) {
   if (term.is_settled_number()) return placeholder(term, term.settled()->type());
   if (!term.items) return term;

@@ -25,7 +25,7 @@ class NodeWriter {
   // Adds the scope of the next call of `module`, made in `scope`.
   ScopeId enter(ScopeId scope, ModuleId module);
 
-  // A point to which the recording can be rolled back. Values stay, since some are parameters and constants that were
+  // A point to which the recording can be rolled back. Values stay, because some are parameters and constants that were
   // used for the first time; unused values are dropped at the end (finish.cpp).
   struct Mark {
     std::size_t nodes, scopes;

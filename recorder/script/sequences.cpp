@@ -30,7 +30,7 @@ void check_dtypes(DType held, DType added) {
          "convert them to one dtype before they are put into the list");
 }
 
-// Keeps the sizes that all elements of all runs have in common. In a loop it keeps none, since later iterations may add
+// Keeps the sizes that all elements of all runs have in common. In a loop it keeps none: later iterations may add
 // elements of other sizes.
 void keep_common_sizes(Type& type, const RunValues& lists, bool in_loop) {
   if (!type.dims) return;

@@ -64,8 +64,8 @@ void apply_live_mark(Program& program, const std::optional<LiveMark>& live) {
   for (Parameter& parameter : program.parameters) parameter.member.clear();
 }
 
-// Tries several second sizes, since it is unknown which ones the model accepts. If all of them fail, the model requires
-// a fixed size.
+// Tries several second sizes: it is unknown which ones the model accepts. If all of them fail, the model requires a
+// fixed size.
 Evaluated evaluate_at_some_size(archive::Archive& archive, const ReadOptions& options, Diagnostics& notes) {
   for (int attempt = 0;; ++attempt) {
     Evaluated evaluated = evaluate(archive, options, attempt, notes);

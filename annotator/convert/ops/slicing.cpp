@@ -176,8 +176,8 @@ void unfold(Ctx& c) {
 
 // ---- replaced parts ---------------------------------------------------------------------------------------------
 
-// Replaces every step-th element of x[range] with `src`. Slices iota(axis) the same way as x to get the indices, since
-// an end may count from the back or be out of range.
+// Replaces every step-th element of x[range] with `src`. Slices iota(axis) the same way as x to get the indices: an end
+// may count from the back or be out of range.
 Val replaced_strided(Ctx& c, Val x, Val src, const Range& range) {
   const Val every = c.emit("Range", {c.constant_int(0), c.dim_of(x, range.axis), c.constant_int(1)});
   Val indices = sliced(c, every, {0, range.start, range.end, range.step});
