@@ -119,9 +119,9 @@ using SymbolRanges = std::function<SizeRange(SymbolId)>;
 // Returns the value of a symbol in a run; nullopt if unknown.
 using SymbolNumbers = std::function<std::optional<std::int64_t>(SymbolId)>;
 
-// True if the sizes are certain to be equal in every run.
+// Returns true if the sizes are certain to be equal in every run.
 bool certainly_equal(const Size& a, const Size& b);
-// True if the sizes are certain to differ in every run.
+// Returns true if the sizes are certain to differ in every run.
 bool certainly_different(const Size& a, const Size& b, const SymbolRanges& ranges);
 // True unless the size is certain to differ from the number in every run.
 bool may_be(const Size& size, std::int64_t number, const SymbolRanges& ranges);

@@ -117,8 +117,8 @@ class AnnotateEditor : public onnx_file::NodeEditor {
   text::UniqueNames unique_;
 };
 
-// True if whence exported the file from the program with this digest and every node has its stamp, so that no tool
-// added nodes.
+// Returns true if whence exported the file from the program with this digest and every node has its stamp, so that no
+// tool added nodes.
 bool all_stamped(const OnnxSummary& model, const std::string& digest) {
   if (find_property(model.metadata, keys::program) != digest) return false;
   const auto nodes = nodes_with_functions(model);
@@ -335,7 +335,7 @@ Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutpu
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
-// True if an input of the file has a dynamic axis.
+// Returns true if an input of the file has a dynamic axis.
 bool has_dynamic_input(const OnnxSummary& model, const Place& place) {
   namespace type = onnx_file::proto::type;
   const auto each_message = [&](std::string_view message, std::uint32_t number, const auto& see) {

@@ -162,8 +162,8 @@ void CarriedData::report_shared() const {
 
 std::string CarriedData::former() const { return former_.empty() ? "" : json_text(nlohmann::json(former_)); }
 
-// True if `location`, a name from the file, can be used for the data: it is inside the output's folder, and free or of
-// the same content.
+// Returns true if `location`, a name from the file, can be used for the data: it is inside the output's folder, and
+// free or of the same content.
 bool CarriedData::is_available(const std::string& location, const std::string& data) const {
   const DataFile there = find_data_file(output_.path, location);
   std::error_code ignored;

@@ -59,7 +59,7 @@ bool is_safetensors(std::string_view bytes) {
          (bytes[9] == '"' || bytes[9] == '}');
 }
 
-// True if the first bytes contain no control characters except white space.
+// Returns true if the first bytes contain no control characters except white space.
 bool is_text(std::string_view bytes) {
   constexpr std::size_t checked_bytes = 512;
   return std::ranges::all_of(bytes.substr(0, checked_bytes), [](char c) {

@@ -129,7 +129,8 @@ bool positional(const std::string& name, std::size_t index) {
   return name.empty() || name == "arr_" + std::to_string(index);
 }
 
-// True if the program reshapes the input in place (x.unsqueeze_(0)): a trace stores its inputs as they are at its end.
+// Returns true if the program reshapes the input in place (x.unsqueeze_(0)): a trace stores its inputs as they are at
+// its end.
 bool is_reshaped_in_place(const torch::jit::Value& input) {
   return std::ranges::any_of(input.uses(), [](const torch::jit::Use& use) {
     const std::string target = use.user->kind().toQualString();

@@ -22,7 +22,7 @@ LoopVariables::LoopVariables(Recording& recording, LoopBody& body) : recording_(
   }
 }
 
-// True if the variables before the loop determine how they are carried.
+// Returns true if the variables before the loop determine how they are carried.
 bool LoopVariables::forms_known_before_loop() const {
   for (std::size_t i = 0; i < starts_.size(); ++i) {
     if (variables_[i].type->kind() == c10::TypeKind::OptionalType) return false;

@@ -110,7 +110,7 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   }
 }
 
-// True if is_contiguous() is true in some run and false in another.
+// Returns true if is_contiguous() is true in some run and false in another.
 bool Operations::in_order_at_some_sizes(const Step& step, const std::vector<Term>& arguments) {
   std::array<bool, 2> seen{};
   for (int run = 0; run < recording_.runs.count; ++run) {

@@ -10,7 +10,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-// True if the operator returns tensors. Other operators read a size or a dtype, which the tensor of integers also has.
+// Returns true if the operator returns tensors. Other operators read a size or a dtype, which the tensor of integers
+// also has.
 bool returns_tensors(const jit::Node& node) {
   if (node.kind() == c10::Symbol::fromQualString("aten::int_repr")) return false;
   for (const jit::Value* output : node.outputs()) {

@@ -364,7 +364,8 @@ void SequenceMethod::slice() {
 // True for operations that join two lists. Both become sequences if one of them is.
 bool joins_lists(const std::string& name) { return name == "add" || name == "add_" || name == "extend"; }
 
-// True if the step indexes a list of known elements by a number that depends on data: the list must become a sequence.
+// Returns true if the step indexes a list of known elements by a number that depends on data: the list must become a
+// sequence.
 bool indexes_by_data(const Step& step, const Term& list) {
   static const std::unordered_set<std::string> indexing{"__getitem__", "_set_item", "insert", "pop", "Delete"};
   if (!indexing.contains(step.name()) || step.count() < 2) return false;
