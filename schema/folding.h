@@ -47,8 +47,8 @@ inline std::uint64_t max_folded_bytes(const FoldedConstants& from) {
   return std::max(allowed, from.removed_bytes);
 }
 
-// True if a constant of `bytes` may be computed from `data` in a model of any size, even if other nodes read `data`
-// too.
+// Returns true if a constant of `bytes` may be computed from `data` in a model of any size, even if other nodes read
+// `data` too.
 inline bool may_store_additionally(const TensorData& data, std::uint64_t bytes) {
   FoldedConstants from;
   from.add(data, 0);

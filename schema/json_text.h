@@ -1,4 +1,4 @@
-// Writes JSON as text. Replaces invalid UTF-8, which names in untrusted files may contain, by U+FFFD instead of
+// Writes JSON as text. Replaces invalid UTF-8, which names in untrusted files may contain, with U+FFFD instead of
 // throwing.
 #pragma once
 

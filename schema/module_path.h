@@ -6,7 +6,7 @@
 
 namespace whence {
 
-// True if `path` is `module` or below it: "a.b" is below "a", "ab" is not.
+// Returns true if `path` is `module` or below it: "a.b" is below "a", "ab" is not.
 inline bool at_or_below(std::string_view path, std::string_view module) {
   return module.empty() || path == module || (path.starts_with(module) && path[module.size()] == '.');
 }

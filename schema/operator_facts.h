@@ -73,7 +73,7 @@ struct OperatorFacts {
 const OperatorFacts& facts_of(std::string_view target);
 const std::vector<OperatorFacts>& all_operator_facts();  // sorted by name
 
-// True if the name marks an in-place operator: aten::relu_, aten::__iand__; not aten::__and__.
+// Returns true if the name marks an in-place operator: aten::relu_, aten::__iand__; not aten::__and__.
 bool is_in_place_name(std::string_view name);
 
 // Returns the view operator that `target` copies: aten::permute for aten::permute_copy. Empty for other operators.

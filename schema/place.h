@@ -64,13 +64,13 @@ std::optional<MemoryPlace> arrangement_of_view(const Program& program, const Nod
 
 // ---- elements in common: place_overlaps.cpp -----------------------------------------------------------------------
 
-// True if no two elements of the layout share a memory location, for all sizes.
+// Returns true if no two elements of the layout share a memory location, for all sizes.
 bool has_distinct_elements(const Program& program, const MemoryPlace& place);
-// True if two layouts have no memory location in common, for all sizes.
+// Returns true if two layouts have no memory location in common, for all sizes.
 bool are_disjoint(const Program& program, const MemoryPlace& one, const MemoryPlace& other);
 // Returns a layout in which each axis of `tensor` has a symbolic stride of its own, so that axes never overlap.
 std::optional<MemoryPlace> with_separate_axes(const Program& program, ValueId tensor);
-// True if two views of this layout have disjoint index ranges along some axis.
+// Returns true if two views of this layout have disjoint index ranges along some axis.
 bool have_separate_ranges(const Program& program, const MemoryPlace& one, const MemoryPlace& other);
 
 // ---- view or copy: place_sharing.cpp ------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ bool have_separate_ranges(const Program& program, const MemoryPlace& one, const 
 // Returns the axis order in memory that the memory_format argument of contiguous() requests.
 std::vector<std::size_t> requested_order(const Node& node, std::size_t rank);
 
-// True if this call returns its first argument itself, which the schema does not state.
+// Returns true if this call returns its first argument itself, which the schema does not state.
 bool returns_argument(const Program& program, const Node& node);
 // True for reshapes, and for to(memory_format=...), which returns an argument that already has the format.
 bool shares_by_strides(const Node& node);

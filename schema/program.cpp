@@ -99,7 +99,7 @@ SizeRange range_of(const Symbol& symbol) {
 
 namespace {
 
-// True if the comparison holds for all lengths: n <= 2*n.
+// Returns true if the comparison holds for all lengths: n <= 2*n.
 bool holds_for_lengths(const Comparison& comparison) {
   const auto min_of = [](const Size& size) { return range_of(size, [](SymbolId) { return SizeRange{0}; }).min; };
   const Size over = comparison.left - comparison.right, under = comparison.right - comparison.left;

@@ -114,7 +114,7 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
-// True if both axes have the same length in every run.
+// Returns true if both axes have the same length in every run.
 bool same_length(const Dim& a, const Dim& b);
 
 // sequence: a list of tensors or numbers whose length is known only at run time. optional: a tensor or None, depending
@@ -326,7 +326,7 @@ SizeRange range_of(const Symbol& symbol);
 
 // Adds a constraint to the program, unless it always holds for lengths.
 void assume(Program& program, Constraint constraint);
-// True if the size may have this value in some run that the program's constraints allow.
+// Returns true if the size may have this value in some run that the program's constraints allow.
 bool may_be(const Program& program, const Size& size, std::int64_t number);
 
 // Returns the deepest scope that encloses all of `scopes`. For two calls of a module it is above both calls.

@@ -49,7 +49,7 @@ class Size {
   std::int64_t number() const { return number_; }  // the integer part of the sum
   const Terms& terms() const;
   std::vector<SymbolId> symbols() const;  // all symbols in the size, sorted
-  // Returns the size with each symbol replaced by `size_of(id)`.
+  // Returns the size with each symbol replaced with `size_of(id)`.
   Size with(const std::function<Size(SymbolId)>& size_of) const;
 
   friend Size operator+(const Size& a, const Size& b);
@@ -119,9 +119,9 @@ using SymbolRanges = std::function<SizeRange(SymbolId)>;
 // Returns the value of a symbol in a run; nullopt if unknown.
 using SymbolNumbers = std::function<std::optional<std::int64_t>(SymbolId)>;
 
-// True if the sizes are certain to be equal in every run.
+// Returns true if the sizes are certain to be equal in every run.
 bool certainly_equal(const Size& a, const Size& b);
-// True if the sizes are certain to differ in every run.
+// Returns true if the sizes are certain to differ in every run.
 bool certainly_different(const Size& a, const Size& b, const SymbolRanges& ranges);
 // True unless the size is certain to differ from the number in every run.
 bool may_be(const Size& size, std::int64_t number, const SymbolRanges& ranges);

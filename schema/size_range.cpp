@@ -83,8 +83,8 @@ class Ranges {
     return sum;
   }
 
-  // Returns the minimum of a size whose terms share symbols: n - n//2 is at least 0. Replaces a minimum or maximum by
-  // each of its operands and a division by its bounds, at most `steps` times.
+  // Returns the minimum of a size whose terms share symbols: n - n//2 is at least 0. Replaces a minimum or maximum with
+  // each of its operands and a division with its bounds, at most `steps` times.
   std::int64_t least_of(const Size& size, int steps) {
     if (!size.is_known()) return unbounded_min;
     const std::int64_t independent_min = of_terms(size).min;

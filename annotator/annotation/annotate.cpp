@@ -117,8 +117,8 @@ class AnnotateEditor : public onnx_file::NodeEditor {
   text::UniqueNames unique_;
 };
 
-// True if whence exported the file from the program with this digest and every node has its stamp, so that no tool
-// added nodes.
+// Returns true if whence exported the file from the program with this digest and every node has its stamp, so that no
+// tool added nodes.
 bool all_stamped(const OnnxSummary& model, const std::string& digest) {
   if (find_property(model.metadata, keys::program) != digest) return false;
   const auto nodes = nodes_with_functions(model);
@@ -210,13 +210,13 @@ void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, con
             : parameters + ", and " + std::to_string(fit.placed) + " of " + std::to_string(fit.nodes) +
                   " nodes that read matrices match an operation";
     throw Error(Code::sidecar_mismatch, source_name + " describes another model: " + places,
-                "give the one of the model that the file was made from", place);
+                "pass the one of the model that the file was made from", place);
   }
   if (!fit.with_other_weights() || options.allow_different_weights || options.is_made_from_it) return;
   throw Error(
       Code::sidecar_mismatch,
       "the file's weights differ from those of " + source_name + ": " + weight_counts_text(fit.weights) + parameters,
-      "give the one with these weights, or --allow-different-weights to match by structure", place);
+      "pass the one with these weights, or --allow-different-weights to match by structure", place);
 }
 
 // Requires more evidence than names, which all models of an architecture share.
@@ -231,14 +231,14 @@ void require_weights(const match::ModelFit& fit, const AnnotateOptions& options,
   if (counts.by_name == 0) {
     throw Error(Code::sidecar_mismatch,
                 "the file holds none of the " + std::to_string(counts.all) + " parameters of the checkpoint",
-                "give the weights that the file was made with", place);
+                "pass the weights that the file was made with", place);
   }
   if (options.allow_different_weights) return;
   throw Error(Code::sidecar_mismatch,
               "the file has the checkpoint's names but other weights: " + weight_counts_text(fit.weights) + "of " +
                   std::to_string(counts.all) + " parameters " + std::to_string(by_content) +
                   " were found by their elements, " + std::to_string(only_by_name) + " more by name",
-              "give the weights that the file was made with, or --allow-different-weights to match by names", place);
+              "pass the weights that the file was made with, or --allow-different-weights to match by names", place);
 }
 
 // Refuses to annotate a file again from another recording. A file may be exported from one recording of a model and
@@ -253,7 +253,7 @@ void require_no_other_annotation(const OnnxSummary& model, const Program& progra
   throw Error(Code::sidecar_mismatch,
               "the file is already annotated from another sidecar of the model, of program " + std::string(by) +
                   "; this sidecar is of program " + recorded,
-              "give that sidecar, or first remove its annotation: `whence strip " + place.file + " -o ...`", place);
+              "pass that sidecar, or first remove its annotation: `whence strip " + place.file + " -o ...`", place);
 }
 
 // Annotates without a sidecar; shared by annotate_from_file and annotate_alone.
@@ -318,7 +318,7 @@ Result<AnnotateReport> annotate_by_weights(const ModelSource& input, const std::
     std::string text;
     for (const Parameter& each : parameters) text += each.name + " " + each.digests.content + "\n";
     if (parameters.empty())
-      throw Error(Code::wrong_kind, "the file contains no parameters", "give a file with weights", place);
+      throw Error(Code::wrong_kind, "the file contains no parameters", "pass a file with weights", place);
     return annotate_by(
         input, output, options, std::string(keys::weights) + digest_of(text.data(), text.size()),
         [&](const OnnxSummary& model) { return match::make_reference_of_weights(model, parameters); }, {}, "", notes);
@@ -335,7 +335,7 @@ Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutpu
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
-// True if an input of the file has a dynamic axis.
+// Returns true if an input of the file has a dynamic axis.
 bool has_dynamic_input(const OnnxSummary& model, const Place& place) {
   namespace type = onnx_file::proto::type;
   const auto each_message = [&](std::string_view message, std::uint32_t number, const auto& see) {

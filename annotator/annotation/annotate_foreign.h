@@ -46,9 +46,9 @@ AnnotateReport write_matches(const onnx_file::OnnxSummary& model, const match::M
                              const KeySource& source, const std::string& digest, const onnx_file::ModelSource& input,
                              const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
-// True if every node is annotated against this reference, so that no matching is needed.
+// Returns true if every node is annotated against this reference, so that no matching is needed.
 bool fully_annotated(const onnx_file::OnnxSummary& model, const std::string& digest);
-// True if every node is annotated, against any reference.
+// Returns true if every node is annotated, against any reference.
 bool annotated_at_all_nodes(const onnx_file::OnnxSummary& model);
 
 }  // namespace whence::annotation

@@ -1,5 +1,5 @@
 // Metadata that annotate removes: repeated keys on a node (ONNX Runtime's fusions write them) are reduced to the first
-// entry, and stamps of another program are replaced by stamps of the sidecar's program. Removed entries are stored as
+// entry, and stamps of another program are replaced with stamps of the sidecar's program. Removed entries are stored as
 // text so that strip can restore them at their positions.
 #pragma once
 

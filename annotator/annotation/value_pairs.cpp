@@ -42,7 +42,7 @@ std::vector<match::EqualValue> read_value_pairs(const std::string& path, const P
   }
   if (json.value("program", Json()) != program_digest(program)) {
     refuse(Code::sidecar_mismatch, "the pairs and the sidecar belong to different recordings",
-           "give the sidecar that they were found with", path);
+           "pass the sidecar that they were found with", path);
   }
   const std::vector<const Node*> all = operations(program);
   std::vector<match::EqualValue> pairs;

@@ -63,13 +63,14 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
 // Returns a warning with the two commands that record a model.
 Diagnostic no_module_warning(const std::string& model, const std::string& output) {
   const std::string sidecar = base_name(sidecar_beside(model));
-  return warning(Code::wrong_kind,
-                 "no node is covered: the file's names and metadata do not name modules, and no other source was given",
-                 "record the model: `with whence.record(\"" + sidecar +
-                     "\"): torch.export.export(model, args)` in Python, or `whence record model.pt -o " + sidecar +
-                     " --inputs inputs.npz` for an archive; then `whence annotate " + model + " --sidecar " + sidecar +
-                     " -o " + output + "`. If you have only its weights: --weights model.safetensors",
-                 {.file = model, .stage = "annotate"});
+  return warning(
+      Code::wrong_kind,
+      "no node is covered: the file's names and metadata do not name modules, and no other source was specified",
+      "record the model: `with whence.record(\"" + sidecar +
+          "\"): torch.export.export(model, args)` in Python, or `whence record model.pt -o " + sidecar +
+          " --inputs inputs.npz` for an archive; then `whence annotate " + model + " --sidecar " + sidecar + " -o " +
+          output + "`. If you have only its weights: --weights model.safetensors",
+      {.file = model, .stage = "annotate"});
 }
 
 // Returns the minima that the output does not reach.
@@ -112,7 +113,7 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
   for (const auto& [name, is_given] : sources) {
     if (!is_given) continue;
     if (!source_option.empty()) {
-      throw Error(Code::usage, source_option + " and " + name + " were both given", "give one of them",
+      throw Error(Code::usage, source_option + " and " + name + " were both passed", "pass only one of them",
                   {.stage = "command line"});
     }
     source_option = name;
@@ -121,8 +122,8 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
   for (const std::string& text : options.minima) requirements.gates.minima.push_back(validation::parse_threshold(text));
   const std::string sidecar = sidecar_of(model, options);
   if (!options.value_pairs.empty() && sidecar.empty()) {
-    throw Error(Code::usage, "--value-pairs was given without a sidecar",
-                "give the sidecar that the pairs were made with", {.stage = "command line"});
+    throw Error(Code::usage, "--value-pairs was passed without a sidecar",
+                "pass the sidecar that the pairs were made with", {.stage = "command line"});
   }
   ModelOutput output = app::model_output({{"the model", model},
                                           {"the sidecar", sidecar},

@@ -28,13 +28,13 @@ constexpr Place running() { return {.stage = "run the tool"}; }
 
 void require_commands(const std::vector<ToolCommand>& tools) {
   const std::string example = "for example: -- onnxslim {in} {out}";
-  if (tools.empty()) throw Error(Code::usage, "no tool was given", example, running());
+  if (tools.empty()) throw Error(Code::usage, "no tool was specified", example, running());
   for (const ToolCommand& tool : tools) {
     if (tool.empty() || tool.front().empty())
       throw Error(Code::usage, "a tool command has no program name", example, running());
     if (app::has_placeholder(tool, "{in}")) continue;
     throw Error(Code::usage,
-                "no argument of `" + shell_text(tool) + "` has {in}, which is replaced by the model's path", example,
+                "no argument of `" + shell_text(tool) + "` has {in}, which is replaced with the model's path", example,
                 running());
   }
 }

@@ -35,7 +35,7 @@ void check_domain(const std::string& domain, int version) {
   if (version >= 1 && !domain.empty() && domain != "ai.onnx") return;
   throw Error(Code::usage,
               "--custom-opset '" + domain + "=" + std::to_string(version) + "' is not a domain with a version",
-              "give it as mylib=1; the version of ONNX's own operators is --opset", command_line);
+              "write it as mylib=1; the version of ONNX's own operators is --opset", command_line);
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ ExternalData external_data(const Options& options) {
   if (std::has_single_bit(external.alignment.value_or(1))) return external;
   throw Error(Code::usage,
               "--external-data-alignment " + std::to_string(*external.alignment) + " is not a power of two",
-              "give 1 for no alignment, or 4096 for pages", command_line);
+              "use 1 for no alignment, or 4096 for pages", command_line);
 }
 
 exporter::ExportOptions conversion_options(const Options& options) {

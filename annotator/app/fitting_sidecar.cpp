@@ -28,7 +28,7 @@ std::optional<Sidecar> read_fitting_sidecar(const std::optional<std::string>& pa
   throw Error(Code::sidecar_mismatch,
               "the sidecar describes a different program from the one from which " + models.front()->file->path() +
                   " was exported or annotated",
-              "give the sidecar of that program, or none", {.file = *path, .stage = "read"});
+              "pass the sidecar of that program, or none", {.file = *path, .stage = "read"});
 }
 
 }  // namespace whence::app

@@ -9,7 +9,7 @@ namespace {
 
 int parse_depth(const std::string& text) {
   if (const auto depth = parse_number<int>(text); depth && *depth >= 1) return *depth;
-  throw Error(Code::usage, "--functions depth=" + text + " is not a positive number of levels", "give 1 or more",
+  throw Error(Code::usage, "--functions depth=" + text + " is not a positive number of levels", "use 1 or more",
               {.stage = "command line"});
 }
 
@@ -32,7 +32,7 @@ FunctionChoice parse_function_choice(const std::string& choice) {
     options.depth = parse_depth(rest);
   } else {
     throw Error(Code::usage, "--functions '" + choice + "' is not a choice of modules",
-                "give auto, types=BertLayer, modules='encoder.layer.*' or depth=2; pass a file with your own "
+                "use auto, types=BertLayer, modules='encoder.layer.*' or depth=2; pass a file with your own "
                 "converters to `whence export --converters`",
                 {.stage = "command line"});
   }

@@ -44,7 +44,7 @@ profile::ModuleProfile times_of(const std::string& model, const PlaceOptions& op
       unwrap(profile::profile_by_module(model, {{options.profile}, options.optimized}), notes);
   if (found.unit == profile::Unit::microseconds) return found;
   throw Error(Code::usage, "the profile has " + std::string(name_of(found.unit)) + " instead of times",
-              "give a profile with the time of each operator", {.file = options.profile, .stage = "place"});
+              "pass a profile with the time of each operator", {.file = options.profile, .stage = "place"});
 }
 
 void require_flat(const OnnxSummary& model, const std::string& file) {
@@ -57,7 +57,7 @@ void require_flat(const OnnxSummary& model, const std::string& file) {
 
 PlaceReport place(const std::string& model_path, const PlaceOptions& options) {
   if (options.rules.empty() && !options.output.empty()) {
-    throw Error(Code::usage, "--output needs at least one rule", "give --rule 'gpu=encoder.**'",
+    throw Error(Code::usage, "--output needs at least one rule", "pass --rule 'gpu=encoder.**'",
                 {.stage = "command line"});
   }
   std::vector<placement::Rule> rules;

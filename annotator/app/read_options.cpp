@@ -25,7 +25,7 @@ ReadOptions read_options(const std::string& archive, const Options& options) {
   read.default_dtype = parse_default_dtype(options.default_dtype);
   for (const std::string& spec : options.inputs) read.inputs.push_back(parse_input_spec(spec));
   if (!read.inputs_file.empty() && !read.inputs.empty()) {
-    throw Error(Code::usage, "--inputs and --input were both given", "give the file, or a SPEC for each input",
+    throw Error(Code::usage, "--inputs and --input were both passed", "pass the file, or a SPEC for each input",
                 Place{.stage = "command line"});
   }
   for (const auto& [input, axes] : options.dynamic_axes) {

@@ -27,7 +27,7 @@ Program read_archive(const ReadOptions& options, Diagnostics& notes) {
   }
   std::error_code ignored;
   if (!std::filesystem::exists(options.path, ignored)) {  // checked before LibTorch is loaded or reported missing
-    throw Error(Code::missing_file, "no such file", "check the name, or give its full path",
+    throw Error(Code::missing_file, "no such file", "check the name, or use its full path",
                 {.file = options.path, .stage = "read archive"});
   }
   reject_other_than_torchscript(*MappedFile::open(options.path));

@@ -77,7 +77,7 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
     if (outputs[i].path.empty()) continue;
     if (outputs[i].path == "-") {
       throw Error(Code::usage, outputs[i].name + " is '-', which is not supported for standard output",
-                  "give a file, /dev/stdout, or ./- for a file named '-'", Place{.stage = "command line"});
+                  "pass a file, /dev/stdout, or ./- for a file named '-'", Place{.stage = "command line"});
     }
     if (is_device(outputs[i].path)) continue;
     for (const NamedFile& input : inputs) {

@@ -86,7 +86,7 @@ std::string ToolFolder::result(const std::vector<std::string>& arguments) const 
   const std::vector<std::string> others = models_in(folder_, {in_, out_});
   if (!has_placeholder(arguments, out_mark)) {
     if (!fs::is_regular_file(in_, ignored)) {
-      fail_to_find("the tool removed the file that it was to change in place", "give the path of its output as {out}");
+      fail_to_find("the tool removed the file that it was to change in place", "pass the path of its output as {out}");
     }
     return others.size() == 1 && same_content(in_, model_) ? others.front() : in_;
   }

@@ -15,7 +15,7 @@ class ToolFolder {
   // cannot_write.
   ToolFolder(const std::string& model, const onnx_file::DataFiles& data, const std::string& output);
 
-  // Returns the arguments with {in} and {out} replaced by paths in this folder.
+  // Returns the arguments with {in} and {out} replaced with paths in this folder.
   std::vector<std::string> filled_in(const std::vector<std::string>& arguments) const;
 
   // Returns the file that the tool made: {out}, or the only ONNX file in it if it is a folder. If the arguments have no

@@ -76,7 +76,7 @@ struct Pipe {
   const bool missing = error == ENOENT;
   throw Error(Code::missing_file,
               missing ? "no program " + program : "the program " + program + " cannot be run: " + std::strerror(error),
-              missing ? "check its name, or give its path; activate the Python environment of the command"
+              missing ? "check its name, or use its path; activate the Python environment of the command"
                       : "check that it is a program with execute permission",
               {.file = program, .stage = "run the tool"});
 }

@@ -56,7 +56,7 @@ ShowReport show(const std::string& file, const ShowOptions& options) {
   report.rows = view::select_rows(report.tree, options.selection);
   if (!report.rows.empty()) return report;
   throw Error(Code::unknown_node, "no module matches '" + options.selection.select + "'",
-              "give a glob over whole segments, for example 'encoder.**' or '**.attention'",
+              "use a glob over whole segments, for example 'encoder.**' or '**.attention'",
               {.file = file, .stage = "show"});
 }
 

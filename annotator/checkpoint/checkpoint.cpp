@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view remedy =
-    "give a .safetensors file, a file that torch.save wrote, an index of shards, or a folder with one of them";
+    "pass a .safetensors file, a file that torch.save wrote, an index of shards, or a folder with one of them";
 
 // Converts 16-bit floats to float32 without loss; returns other tensors unchanged.
 TensorData in_float32(const TensorData& tensor) {
@@ -74,7 +74,7 @@ std::string file_in(const std::string& folder) {
   throw Error(Code::missing_file,
               others.empty() ? "the folder holds no weights"
                              : "the folder holds " + std::to_string(others.size()) + " files that may be weights",
-              others.empty() ? std::string(remedy) : "give the path of one file", {.file = folder, .stage = "read"});
+              others.empty() ? std::string(remedy) : "pass the path of one file", {.file = folder, .stage = "read"});
 }
 
 std::optional<Json> json_of(const std::string& path) {

@@ -175,7 +175,7 @@ class Archive {
     folder_ = pickle_.substr(0, pickle_.size() - std::min(pickle_.size(), file.size()));
     if (pickle_.empty()) {
       throw Error(Code::wrong_kind, "the zip was not written by torch.save: it has no data.pkl",
-                  "give a file that torch.save wrote, or safetensors", place());
+                  "pass a file that torch.save wrote, or safetensors", place());
     }
     if (zip_.has(folder_ + "byteorder") && stored(folder_ + "byteorder") == "big") {
       throw Error(Code::unsupported_feature, "its numbers are big-endian", "save it on a little-endian machine",

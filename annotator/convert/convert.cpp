@@ -215,8 +215,8 @@ Error ConvertSession::no_converter(const Node& node) const {
   const std::string domain = node.target.substr(0, node.target.find(':'));
   std::string remedy =
       domain == "aten" || domain == "prim" || domain == "prims"
-          ? "add a converter (annotator/convert/README.md) or give one with --converters FILE"
-          : "give a converter with --converters FILE, make it a node with --custom-opset " + domain + "=1";
+          ? "add a converter (annotator/convert/README.md) or pass one with --converters FILE"
+          : "pass a converter with --converters FILE, make it a node with --custom-opset " + domain + "=1";
   remedy += ", or use --on-unsupported=domain";
   const std::vector<std::string> others = OpTable::get().overloads(node.target);
   if (!others.empty()) remedy += "; convertible: " + others.front();

@@ -41,7 +41,7 @@ Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
       const auto* list = argument.value.as<ValueRef>();
       if (list != nullptr && session.program().values[list->id].type.kind == ValueKind::opaque) {
         refuse("the length of its list argument is unknown because the example inputs never reach it",
-               "give example inputs for which the model runs this operator");
+               "pass example inputs for which the model runs this operator");
       }
       refuse("argument '" + argument.name + "' is not part of " + schema.key() + " in whence",
              "record the model with the PyTorch version whence was built with");

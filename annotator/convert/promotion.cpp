@@ -41,7 +41,7 @@ DType Ctx::promoted_dtype(const std::vector<Val>& operands) const {
 std::pair<Val, Val> Ctx::promoted(Val a, Val b) {
   const DType common = promoted_dtype({a, b});
   if (common == DType::undefined) {
-    refuse("the dtype of its operands is unknown", "give example inputs with --input or --inputs");
+    refuse("the dtype of its operands is unknown", "pass example inputs with --input or --inputs");
   }
   return {cast(a, common), cast(b, common)};
 }

@@ -17,7 +17,7 @@ Val reduce_mean(Ctx& c, Val value, const Ints& axes, bool keep_dims);
 // ReduceMax, ReduceMin or ReduceLogSumExp that gives NaN if an element is NaN, like PyTorch; runtimes ignore NaN.
 Val reduce_with_nan(Ctx& c, std::string_view op_type, Val value, const Ints& axes, bool keep_dims);
 
-// Replaces NaN by infinity (-infinity if `greatest` is false), so that ArgMax (ArgMin) finds the NaN as PyTorch does.
+// Replaces NaN with infinity (-infinity if `greatest` is false), so that ArgMax (ArgMin) finds the NaN as PyTorch does.
 // Elements that were infinite become the dtype's largest finite number.
 Val with_nan_as_extreme(Ctx& c, Val value, bool greatest);
 

@@ -6,7 +6,7 @@
 
 namespace whence::convert {
 
-// Rounds down; returns -1 for a number that no size can have, since a file may hold any factor.
+// Rounds down; returns -1 for a number that no size can have, because a file may hold any factor.
 std::int64_t whole_size(double at);
 
 // Returns floor(size * factor), as ONNX Runtime computes it.

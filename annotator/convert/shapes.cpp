@@ -26,7 +26,7 @@ struct Ctx::ReshapeTarget {
 
 Dims Ctx::dims(Val value) const {
   const auto& dims = session_.graph().values[value.id].dims;
-  if (!dims) refuse("the rank of one of its tensors is not known", "give example inputs with --input or --inputs");
+  if (!dims) refuse("the rank of one of its tensors is not known", "pass example inputs with --input or --inputs");
   return Dims(*dims);
 }
 
@@ -69,7 +69,7 @@ Val Ctx::dim_of(Val value, std::int64_t axis) {
     if (const auto size = static_dim(value, axis)) return constant_int(*size);
     axis = this->axis(axis, static_cast<int>(dims->size()));
   } else if (axis < 0) {
-    refuse("the rank of one of its tensors is not known", "give example inputs with --input or --inputs");
+    refuse("the rank of one of its tensors is not known", "pass example inputs with --input or --inputs");
   }
   return Val{session_.dim_of(value.id, static_cast<int>(axis))};
 }
@@ -147,7 +147,7 @@ Val Ctx::reshape(Val value, const std::vector<Size>& shape) {
 
 Val Ctx::reshape_to_output(Val value, int index) {
   const auto recorded = output_dims(index);
-  if (!recorded) refuse("the shape of its result is not known", "give example inputs with --input or --inputs");
+  if (!recorded) refuse("the shape of its result is not known", "pass example inputs with --input or --inputs");
   using Kind = ReshapeTarget::Kind;
   const auto before = session_.graph().values[value.id].dims;
   std::vector<ReshapeTarget> target;

@@ -9,8 +9,8 @@ namespace whence::dialect {
 
 namespace {
 
-// quantize_dynamic first replaces every Gemm by MatMul and Add (onnx_model.py, replace_gemm_with_matmul), and looks up
-// the MatMul in its list. quantize_static keeps the Gemm, and ignores the additional name.
+// quantize_dynamic first replaces every Gemm with MatMul and Add (onnx_model.py, replace_gemm_with_matmul), and looks
+// up the MatMul in its list. quantize_static keeps the Gemm, and ignores the additional name.
 std::string name_of_product(const view::SelectedNode& node) {
   return node.op_type == "Gemm" ? node.name + "_MatMul" : "";
 }

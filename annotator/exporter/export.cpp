@@ -39,10 +39,10 @@ void set_names(Graph& graph, const std::vector<GraphValueId>& values, const std:
   if (names.size() > values.size()) {
     throw usage(std::to_string(names.size()) + " " + what + " names for " + std::to_string(values.size()) + " " + what +
                     (values.size() == 1 ? "" : "s"),
-                "give at most one name for each");
+                "pass at most one name for each");
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i].empty()) throw usage("an " + what + " name is empty", "name each, or give fewer names");
+    if (names[i].empty()) throw usage("an " + what + " name is empty", "name each, or pass fewer names");
     graph.values[values[i]].name = names[i];
   }
 }

@@ -34,7 +34,7 @@ void warn_of_long_forms(const Program& program, const Program& lowered, const lo
     notes.push_back(warning(has_converter ? refusal->second.code : Code::no_converter,
                             (has_converter ? refusal->second.message : key) + ": its decomposition has " +
                                 std::to_string(call.second) + " operations",
-                            has_converter ? refusal->second.remedy : "give a converter with --converters FILE",
+                            has_converter ? refusal->second.remedy : "pass a converter with --converters FILE",
                             program::place_of(program, *call.first, "convert")));
   }
 }

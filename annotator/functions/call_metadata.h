@@ -13,7 +13,7 @@
 
 namespace whence::functions {
 
-// Replaces the module's name by `{module}`, as whole segments only: for the module "encoder.layer.0",
+// Replaces the module's name with `{module}`, as whole segments only: for the module "encoder.layer.0",
 // "encoder.layer.0.attention" becomes "{module}.attention".
 std::string to_template(std::string_view text, std::string_view module);
 std::string from_template(std::string_view text, std::string_view module);

@@ -109,7 +109,7 @@ bool body_has_module(const onnx_file::OnnxGraph& body, const ExtractOptions& opt
   return any_in_module(nodes, options);
 }
 
-// Replaces the model's graph by a body. Outer values that the body reads become inputs, except weights.
+// Replaces the model's graph with a body. Outer values that the body reads become inputs, except weights.
 void open_body(onnx_file::OnnxGraph& graph, const onnx_file::OnnxGraph& body) {
   onnx_file::OnnxGraph opened = body;
   opened.initializers.insert(opened.initializers.end(), graph.initializers.begin(), graph.initializers.end());

@@ -9,7 +9,7 @@
 
 namespace whence::functions {
 
-// Reads a file like read_onnx_summary, and replaces calls of functions that outline_file made, also in bodies, by the
+// Reads a file like read_onnx_summary, and replaces calls of functions that outline_file made, also in bodies, with the
 // nodes that inline_file would write for them. Calls of other functions stay, and weights stay in the file. Errors:
 // those of read_onnx_summary and inline_file.
 Result<onnx_file::OnnxSummary> read_flat_summary(const std::string& path);

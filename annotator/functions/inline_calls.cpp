@@ -47,7 +47,7 @@ std::string entry_of(const onnx::NodeProto& node, std::string_view key) {
   return {};
 }
 
-// Replaces a function node's references to attributes of the call by their values.
+// Replaces a function node's references to attributes of the call with their values.
 void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx::AttributeProto>& call_attributes) {
   for_each_body(node, [&](onnx::GraphProto& body) {
     for (onnx::NodeProto& inner : *body.mutable_node()) resolve_references(inner, call_attributes);

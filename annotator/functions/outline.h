@@ -1,4 +1,4 @@
-// Cuts functions out of a model: chooses modules, finds their regions, groups equal blocks, replaces each by a call.
+// Cuts functions out of a model: chooses modules, finds their regions, groups equal blocks, replaces each with a call.
 #pragma once
 
 #include "annotator/functions/model_parts.h"

@@ -8,7 +8,7 @@
 
 namespace whence::functions {
 
-// Replaces modules by calls of functions. Errors: those of reading; usage if nothing is chosen, or a choice matches
+// Replaces modules with calls of functions. Errors: those of reading; usage if nothing is chosen, or a choice matches
 // nothing (with the nearest names); unsupported_feature if every chosen module is refused; corrupt_file or internal if
 // inlining the functions does not give the graph of `input`. Writes nothing after an error.
 Result<FunctionsReport> outline_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,

@@ -30,7 +30,7 @@ onnx::TypeProto type_of(const OnnxTensor& tensor) {
   return type;
 }
 
-// Replaces the names of sizes in a stated type by numbers; inference finds the sizes that follow from them.
+// Replaces the names of sizes in a stated type with numbers; inference finds the sizes that follow from them.
 void set_sizes(onnx::ValueInfoProto& value, const Sizes& sizes, bool is_input) {
   if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return;
   for (auto& dim : *value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {

@@ -62,7 +62,7 @@ class WorkGraph {
     onnx::NodeProto replacement;
     CallIndex instance;
   };
-  // Replaces disjoint sets of nodes by one node each. Node indices and value ids change.
+  // Replaces disjoint sets of nodes with one node each. Node indices and value ids change.
   void replace(const std::vector<Replacement>& replacements);
 
   // Removes value_info of values that no longer exist, and initializers that nodes read before but no longer read.

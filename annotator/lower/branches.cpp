@@ -1,6 +1,6 @@
 // if True: a else: b   ->   a
-// Replaces a prim::If whose condition is known by the branch that is taken. The other branch is dropped, together with
-// all nodes that only it needed.
+// Replaces a prim::If with the branch that is taken if the condition is known. The other branch is dropped, together
+// with all nodes that only it needed.
 #include <algorithm>
 #include <iterator>
 #include <utility>

@@ -294,7 +294,7 @@ Argument by_parts(PairSteps& c) {
 
 // ---- writing and creating --------------------------------------------------------------------------------------
 
-// Returns `self` with one part replaced by `src`.
+// Returns `self` with one part replaced with `src`.
 Argument scattered(PairSteps& c) {
   std::vector<NamedArgument> arguments{{"self", c.as_pair(c.argument("self"))}, {"src", c.as_pair(c.argument("src"))}};
   for (const char* name : {"index", "start", "end", "step"}) {

@@ -86,7 +86,7 @@ class CallDecomposition {
     refuse(why.code, why.message, why.remedy);
   }
 
-  // Replaces values by input numbers, and known numbers by constants.
+  // Replaces values with input numbers, and known numbers with constants.
   void number_inputs(Argument& argument) {
     if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
       for (Argument& element : *list) number_inputs(element);

@@ -1,9 +1,9 @@
 // y = kron(a, b)   ->   reshape, reshape, mul, reshape
 //
-// An operator without a converter that ATen defines by other operators is replaced by them. PyTorch traces the call at
-// several sizes of every dynamic axis: this distinguishes a size among the arguments of a step from a constant of the
-// definition, and the size is then read from its axis. Steps that differ otherwise are refused. The random contents of
-// the runs differ too, so that no value that depends on them passes for a constant.
+// An operator without a converter that ATen defines by other operators is replaced with them. PyTorch traces the call
+// at several sizes of every dynamic axis: this distinguishes a size among the arguments of a step from a constant of
+// the definition, and the size is then read from its axis. Steps that differ otherwise are refused. The random contents
+// of the runs differ too, so that no value that depends on them passes for a constant.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // mask = tril(ones(8, 8)); y = f(x, mask)   ->   y = f(x, <constant>)
-// Replaces every value that PyTorch could compute at export by its content if it is worth storing (schema/folding.h),
-// and every tensor that never has an element: nothing needs to compute it, and runtimes disagree on the result of
-// reducing or reshaping an empty tensor.
+// Replaces values with their content: every value that PyTorch could compute at export if it is worth storing
+// (schema/folding.h), and every tensor that never has an element. Nothing needs to compute such a tensor, and runtimes
+// disagree on the result of reducing or reshaping an empty tensor.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>

@@ -1,6 +1,6 @@
 // y = permute_copy(x)   ->   y = permute(x)
-// Replaces the copying forms of views, which functionalised programs contain, by views. After functionalisation nothing
-// writes any more, so a view gives the same values as a copy.
+// Replaces the copying forms of views, which functionalised programs contain, with views. After functionalisation
+// nothing writes any more, so a view gives the same values as a copy.
 #include <string>
 #include <utility>
 

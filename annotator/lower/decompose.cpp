@@ -33,7 +33,7 @@ double Compose::number(std::string_view name) const {
 const std::vector<Dim>& Compose::dims(const Argument& value, std::size_t least) const {
   const auto* reference = value.as<ValueRef>();
   if (reference == nullptr || !program_.values[reference->id].type.dims) {
-    refuse("the shape of an argument is unknown", "give example inputs with --input or --inputs");
+    refuse("the shape of an argument is unknown", "pass example inputs with --input or --inputs");
   }
   const std::vector<Dim>& dims = *program_.values[reference->id].type.dims;
   if (dims.size() < least) {

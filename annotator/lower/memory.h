@@ -114,7 +114,7 @@ class Memory {
   bool same_place(ValueId one, ValueId other) const;
   bool disjoint(ValueId one, ValueId other) const;  // parts of one tensor without common elements
   ValueId current(ValueId id);                      // its newest value; recomputes stale views
-  void resolve(Argument& argument);                 // replaces every value by its newest one
+  void resolve(Argument& argument);                 // replaces every value with its newest one
   void resolve_shape(Argument& argument);           // for readers of shape and dtype only, which no write changes
   // Returns its offset, sizes and strides among the elements of its owner in row-major order; nullopt if unknown.
   std::optional<MemoryPlace> layout(ValueId id) const;

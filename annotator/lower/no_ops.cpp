@@ -14,7 +14,7 @@ namespace {
 bool same_dtype(const Type& a, const Type& b) { return a.dtype != DType::undefined && a.dtype == b.dtype; }
 
 // Returns true for an expand that keeps the shape only in the example. Its converter finds no-ops, too (ops/shape.cpp),
-// but only after use_constants() has replaced a buffer, and its name, by its content.
+// but only after use_constants() has replaced a buffer, and its name, with its content.
 bool widens_in_other_runs(const Program& program, const Node& node, const Type& before) {
   const Argument* size =
       node.target == "aten::expand" || node.target == "aten::broadcast_to" ? node.find("size") : nullptr;

@@ -34,9 +34,9 @@ struct WriteSteps {
   std::function<ValueId(Node, const Type&)> add;
 };
 
-// Returns the operation that replaces result `output` of `view` by `written`, and so gives a new value of the base:
+// Returns the operation that replaces result `output` of `view` with `written`, and so gives a new value of the base:
 //   select(base, 0, 2)   ->   select_scatter(old_base, written, 0, 2)
-// `view` has resolved arguments, its viewed argument replaced by `old_base`. The node has no outputs yet. Returns
+// `view` has resolved arguments, its viewed argument replaced with `old_base`. The node has no outputs yet. Returns
 // nullopt if no operator expresses the write.
 std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,
                                   const std::string& argument, ValueId old_base, ValueId written,

@@ -77,7 +77,7 @@ bool FoldedArithmetic::may_have_scaled(ForeignValue fv) const {
 }
 
 // Returns true if only products with weights compute `fv`, and all its readers are plain operators: these cannot have
-// absorbed arithmetic with weights. False if a reader is such arithmetic itself.
+// absorbed arithmetic with weights. Returns false if a reader is such arithmetic itself.
 bool FoldedArithmetic::may_have_absorbed_weights(ForeignValue fv) const {
   const auto& products = f_.makers(fv);
   const bool has_weights = !products.empty() && std::ranges::all_of(products, [&](ForeignNode maker) {

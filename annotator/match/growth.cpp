@@ -86,10 +86,10 @@ class Growth {
   }
 
   // Breaks ties between twins, equal in everything else, by the order of execution on both sides. One round accepts
-  // only pairs that are far from each other, since each accepted pair may distinguish its neighbours. If there are
-  // twins within one module, only their ties are broken: every choice has the right module, and the pairs that
-  // follow may distinguish twins of several modules. Of twins of several modules only the first tie is broken: in any
-  // order in which a file lists a module's nodes, the nodes of the modules that it feeds come later.
+  // only pairs that are far from each other: each accepted pair may distinguish its neighbours. If there are twins
+  // within one module, only their ties are broken: every choice has the right module, and the pairs that follow may
+  // distinguish twins of several modules. Of twins of several modules only the first tie is broken: in any order in
+  // which a file lists a module's nodes, the nodes of the modules that it feeds come later.
   bool break_ties() {
     constexpr std::int32_t min_distance = 64;
     certainty_.note_broken_tie();

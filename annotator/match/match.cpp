@@ -105,9 +105,9 @@ ModelFit match_by_structure(const FileStructure<Side::foreign>& foreign, const R
   place_inserted(placement);
   place_leftovers(placement);
   place_constants(placement, findings.evidence);
-  // Weighs names before the remaining nodes get the modules of their neighbours, since the neighbours' names may be
-  // better evidence. Constants come later: their readers are better evidence than a name that a tool derived from a
-  // fused node.
+  // Weighs names before the remaining nodes get the modules of their neighbours: the neighbours' names may be better
+  // evidence. Constants come later: their readers are better evidence than a name that a tool derived from a fused
+  // node.
   const auto weigh = [&](bool constants) {
     for (const ForeignNode i : structure.nodes.keys()) {
       if (constants == (structure.nodes[i].kind == NodeKind::constant)) weigh_names(placement, i, findings.evidence[i]);

@@ -14,7 +14,7 @@
 namespace whence::match {
 
 // Returns the module of the path at the beginning of a node's name (scope_in_name.h): "layer1.0.conv1" for
-// "/layer1/layer1.0/conv1", since the names of a called container's children repeat the container's name. Returns an
+// "/layer1/layer1.0/conv1", because the names of a called container's children repeat the container's name. Returns an
 // empty string for the root and for a name without a path.
 std::string module_of_path(std::string_view name_path);
 

@@ -25,8 +25,7 @@ struct Proposal {
   }
 };
 
-// The distance of a pair from values that correspond. A distant pair gets a bonus, since no value of its own supports
-// it.
+// The distance of a pair from values that correspond. A distant pair gets a bonus: no value of its own supports it.
 enum class Distance : std::uint8_t { near, far };
 
 class Proposals {

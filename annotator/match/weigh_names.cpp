@@ -30,7 +30,7 @@ const Evidence* strongest_stated_scope(const std::vector<Evidence>& evidence, co
   return best;
 }
 
-// Replaces the match by the answer of the evidence, with at most its confidence.
+// Replaces the match with the answer of the evidence, with at most its confidence.
 void adopt(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;
@@ -47,7 +47,7 @@ void apply_stamp(NodeMatch& match, const Evidence& stated) {
 }
 
 // Returns true if no name can improve the answer of structure. `ceiling`: the confidence of the reference in the node's
-// units. A name cannot exceed it, since it came from the reference as well.
+// units. A name cannot exceed it: it came from the reference as well.
 bool is_decided(const Placement& placement, ForeignNode node, Confidence ceiling) {
   const NodeMatch& match = placement.matches[node];
   if (match.confidence <= Confidence::matched || match.rule == MatchRule::carried) return true;

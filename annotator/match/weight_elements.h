@@ -1,7 +1,7 @@
 // WeightElements: single elements of an initializer as numbers, also of a quantised one. The scale and zero point of a
-// row or column do not change the order within it and are not applied. Those of blocks are applied, since a block
-// begins and ends within a row; those of the complete tensor as well, since the mean of a few elements in a row is not
-// reliable.
+// row or column do not change the order within it and are not applied. Those of blocks are applied because a block
+// begins and ends within a row; those of the complete tensor as well, because the mean of a few elements in a row is
+// not reliable.
 #pragma once
 
 #include <cstdint>

@@ -70,8 +70,8 @@ void note_origins(const onnx_file::OnnxSummary& model, Diagnostics& notes);
 // matched by its own names or with a checkpoint has stamps of its own program.
 std::optional<std::string_view> stamped_program(const onnx_file::OnnxSummary& model);
 
-// True if the file's stamps number operations of this program: the file was exported from it or matched with it, or was
-// matched with such a file.
+// Returns true if the file's stamps number operations of this program: the file was exported from it or matched with
+// it, or was matched with such a file.
 bool belongs_to(const onnx_file::OnnxSummary& model, const Program& program);
 
 }  // namespace whence::metadata

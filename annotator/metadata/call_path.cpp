@@ -48,7 +48,7 @@ std::vector<CalledModule> with_qualified_names(std::vector<CalledModule> relativ
 
 // Parses "scope: type/scope: type/operation: target", PyTorch's form, in which types have their Python module; the
 // scope of the root is empty. Parses also onnxscript's form, with class names, relative scopes and no operation.
-// Returns nothing for another format, since other tools use the key too.
+// Returns nothing for another format: other tools use the key too.
 ExporterScopes scopes_of_namespace(std::string_view text) {
   constexpr std::string_view between = ": ";
   ExporterScopes scopes;

@@ -57,7 +57,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 36> canonica
 }};
 static_assert(std::ranges::is_sorted(canonical_names));
 
-// True if all results are numbers or int64 scalar tensors. The tracer records sizes as such tensors.
+// Returns true if all results are numbers or int64 scalar tensors. The tracer records sizes as such tensors.
 bool computes_sizes(const Program& program, const Node& node) {
   return !node.outputs.empty() && std::ranges::all_of(node.outputs, [&](ValueId output) {
     const Type& type = program.values[output].type;

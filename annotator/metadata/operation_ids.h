@@ -42,7 +42,7 @@ std::optional<std::string> ids_text(std::vector<std::string> ids);
 // Reverses ids_text() without checking the identities. Empty if the text is neither an identity nor an array of texts.
 std::vector<std::string> parse_ids(std::string_view text);
 
-// True if the text has the form of an identity, in which call and ordinal are numbers.
+// Returns true if the text has the form of an identity, in which call and ordinal are numbers.
 bool is_id(std::string_view text);
 
 }  // namespace whence::metadata

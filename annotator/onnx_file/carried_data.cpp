@@ -83,7 +83,7 @@ AtomicFile* add_data_file(const std::string& data, const std::string& target, co
     for (const std::string& needed : output.needed) {
       if (!same_file(needed, target)) continue;
       throw Error(Code::usage, "the weights would replace a file that is read: " + target,
-                  "give the output another name", place);
+                  "choose another name for the output", place);
     }
     if (const auto identity = FileIdentity::of(target); identity && same_content(data, target)) {
       files.rely_on(target, *identity);
@@ -93,8 +93,9 @@ AtomicFile* add_data_file(const std::string& data, const std::string& target, co
     if (!output.overwrite || !fs::is_regular_file(status)) {
       throw Error(Code::cannot_write,
                   "the weights of " + output.path + " go into " + target + ", which exists with other content",
-                  fs::is_regular_file(status) ? "give the output another name, or --overwrite to replace that file"
-                                              : "give the output another name, or remove that link or folder",
+                  fs::is_regular_file(status)
+                      ? "choose another name for the output, or pass --overwrite to replace that file"
+                      : "choose another name for the output, or remove that link or folder",
                   place);
     }
   }
@@ -161,8 +162,8 @@ void CarriedData::report_shared() const {
 
 std::string CarriedData::former() const { return former_.empty() ? "" : json_text(nlohmann::json(former_)); }
 
-// True if `location`, a name from the file, can be used for the data: it is inside the output's folder, and free or of
-// the same content.
+// Returns true if `location`, a name from the file, can be used for the data: it is inside the output's folder, and
+// free or of the same content.
 bool CarriedData::is_available(const std::string& location, const std::string& data) const {
   const DataFile there = find_data_file(output_.path, location);
   std::error_code ignored;

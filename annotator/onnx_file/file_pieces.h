@@ -1,5 +1,5 @@
 // FilePieces: a new file while it is built, as spans of an existing file with new bytes between them. The head of a
-// message (tag and length) is computed when the message ends, since the length precedes the content.
+// message (tag and length) is computed when the message ends: the length precedes the content.
 //
 // Memory: the new bytes, and 24 bytes for each switch between spans and new bytes. Spans stay in the mapped file.
 #pragma once

@@ -88,7 +88,7 @@ void GraphIndex::add(const OnnxGraph& graph, Scope& scope, std::int32_t holder) 
     values_[declare(scope, graph.initializers[i].name)].initializer = static_cast<std::int32_t>(i);
   }
   for (const OnnxValue& input : graph.inputs) values_[declare(scope, input.name)].input = holder < 0;
-  // Declares all outputs before resolving inputs, since nodes may be in any order.
+  // Declares all outputs before resolving inputs: nodes may be in any order.
   std::int32_t number = next_;
   for (const OnnxNode& node : graph.nodes) {
     while (nodes_[number] != &node) ++number;

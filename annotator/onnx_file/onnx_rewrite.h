@@ -1,8 +1,8 @@
 // OnnxRewrite: copies an ONNX file with some nodes edited, on the level of the wire format. Parts without an edit,
 // especially weights, are copied as spans; only the lengths of the messages around an edit are rewritten.
 //
-// The file is read once. New bytes are kept until they are written (file_pieces.h), since the lengths of edited
-// messages precede their content. Nodes of the graph, of all nested bodies and of local functions can be edited.
+// The file is read once. New bytes are kept until they are written (file_pieces.h): the lengths of edited messages
+// precede their content. Nodes of the graph, of all nested bodies and of local functions can be edited.
 #pragma once
 
 #include <cstdint>

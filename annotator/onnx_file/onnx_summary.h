@@ -37,7 +37,7 @@ struct OnnxProperty {
 };
 using OnnxProperties = std::vector<OnnxProperty>;  // in file order, duplicates kept
 
-// The metadata of a node. It is parsed from the file on each access, since a million nodes have ten million entries.
+// The metadata of a node. It is parsed from the file on each access: a million nodes have ten million entries.
 class NodeMetadata {
  public:
   NodeMetadata() = default;

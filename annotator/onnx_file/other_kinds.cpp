@@ -26,9 +26,9 @@ constexpr std::array beginnings = {
     Beginning{0, "<!doctype html"sv, {"a web page", download_again}},
     Beginning{0, "<html"sv, {"a web page", download_again}},
     Beginning{0, "<?xml"sv, {"XML", "name an .onnx file"}},
-    Beginning{0, "{"sv, {"JSON", "give a sidecar with --sidecar, or to `whence show`"}},
-    Beginning{0, "["sv, {"JSON", "give a sidecar with --sidecar, or to `whence show`"}},
-    Beginning{4, "ORTM"sv, {"a model in ONNX Runtime's own format", "give the .onnx file that it was made from"}},
+    Beginning{0, "{"sv, {"JSON", "pass a sidecar with --sidecar, or to `whence show`"}},
+    Beginning{0, "["sv, {"JSON", "pass a sidecar with --sidecar, or to `whence show`"}},
+    Beginning{4, "ORTM"sv, {"a model in ONNX Runtime's own format", "pass the .onnx file that it was made from"}},
     Beginning{4, "TFL3"sv, {"a TensorFlow Lite model", "name an .onnx file"}},
     Beginning{0, "GGUF"sv, {"a GGUF weight file", "name an .onnx file"}},
     Beginning{0, "\x89HDF"sv, {"an HDF5 file", "name an .onnx file"}},
@@ -59,7 +59,7 @@ bool is_safetensors(std::string_view bytes) {
          (bytes[9] == '"' || bytes[9] == '}');
 }
 
-// True if the first bytes contain no control characters except white space.
+// Returns true if the first bytes contain no control characters except white space.
 bool is_text(std::string_view bytes) {
   constexpr std::size_t checked_bytes = 512;
   return std::ranges::all_of(bytes.substr(0, checked_bytes), [](char c) {

@@ -15,7 +15,7 @@ struct OtherKind {
 // Returns nullopt for an ONNX model, and for bytes of an unknown kind.
 std::optional<OtherKind> other_kind(std::string_view bytes);
 
-// True if the bytes begin with a field of an ONNX model.
+// Returns true if the bytes begin with a field of an ONNX model.
 bool begins_as_onnx(std::string_view bytes);
 
 }  // namespace whence::onnx_file

@@ -75,7 +75,7 @@ class Rules {
       throw Error(Code::usage,
                   "the rule '" + rules_[i].device + "=" + rules_[i].glob +
                       "' places no node: earlier rules match all its nodes, or it has none",
-                  "the first matching rule decides; give the narrower rule first", {.stage = "place"});
+                  "the first matching rule decides; pass the narrower rule first", {.stage = "place"});
     }
   }
 
@@ -157,7 +157,7 @@ void fill(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes, P
 Rule parse_rule(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw Error(Code::usage, "'" + text + "' is not a rule", "give a device and a glob: gpu=encoder.**",
+    throw Error(Code::usage, "'" + text + "' is not a rule", "use a device and a glob: gpu=encoder.**",
                 {.stage = "command line"});
   }
   Rule rule{text.substr(0, equals), text.substr(equals + 1)};
@@ -205,8 +205,8 @@ Placement placement_in(const OnnxSummary& model, const metadata::Recorded* recor
     placement.modules.push_back(metadata::attribution_of(*node, recorded).module);
   }
   if (!any) {
-    throw Error(Code::usage, "no node of the file has a device, and no rule was given", "give --rule 'gpu=encoder.**'",
-                {.file = model.file->path(), .stage = "place"});
+    throw Error(Code::usage, "no node of the file has a device, and no rule was specified",
+                "pass --rule 'gpu=encoder.**'", {.file = model.file->path(), .stage = "place"});
   }
   fill(model, nodes, placement);
   return placement;

@@ -16,7 +16,7 @@ namespace {
 using Providers = std::map<std::string, std::set<std::string>, std::less<>>;  // by name of the node
 
 constexpr const char* providers_remedy =
-    "give the list that the code in docs/dialects.md writes: [{\"provider\": \"...\", \"nodes\": [{\"name\": "
+    "pass the list that the code in docs/dialects.md writes: [{\"provider\": \"...\", \"nodes\": [{\"name\": "
     "\"...\"}]}]";
 
 Providers read_providers(const std::string& path) {
@@ -90,7 +90,7 @@ Comparison compare_with_providers(const onnx_file::OnnxSummary& model, const Pla
   }
   if (comparison.as_placed == 0 && comparison.differences.empty()) {
     throw Error(Code::sidecar_mismatch, "the list of providers names no node of the model",
-                "give the list from a session of this file", {.file = path, .stage = "place"});
+                "pass the list from a session of this file", {.file = path, .stage = "place"});
   }
   return comparison;
 }

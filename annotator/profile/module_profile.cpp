@@ -32,15 +32,15 @@ void require_matching_names(const RuntimeProfile& profile, const LayerPlacer& pl
   if (optimized != nullptr && matched_optimized.size() * names_per_optimized_match < all.size()) {
     throw Error(Code::sidecar_mismatch,
                 "the optimised file has the names of only " + std::to_string(matched_optimized.size()) + of_all,
-                "give the file that the profiled session saved (SessionOptions.optimized_model_filepath)", place);
+                "pass the file that the profiled session saved (SessionOptions.optimized_model_filepath)", place);
   }
   if (matched.size() * names_per_match < all.size()) {
     const bool onnxruntime = profile.source.starts_with("onnxruntime");
     throw Error(Code::sidecar_mismatch, "the model has only " + std::to_string(matched.size()) + of_all,
                 onnxruntime
-                    ? "give the file that the profiled session loaded; if this is the file, also give --optimized "
+                    ? "pass the file that the profiled session loaded; if this is the file, also pass --optimized "
                       "FILE, which the session saves with SessionOptions.optimized_model_filepath"
-                    : "give the file that the runtime read",
+                    : "pass the file that the runtime read",
                 place);
   }
 }

@@ -80,7 +80,7 @@ OptimizedFinder::OptimizedFinder(const onnx_file::OnnxSummary& optimized, const 
   matches_ = match::match_model(optimized, reference_);
   if (matches_.fit.of_another_model()) {
     throw Error(Code::sidecar_mismatch, "the optimised file and the annotated file are of different models",
-                "give the file that the profiled session saved (SessionOptions.optimized_model_filepath)", place);
+                "pass the file that the profiled session saved (SessionOptions.optimized_model_filepath)", place);
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (names_[nodes[i]->name] == 1) by_name_.emplace(nodes[i]->name, i);

@@ -102,7 +102,7 @@ void XMLCALL end_element(void* data, const XML_Char*) {
 void XMLCALL start_doctype(void* data, const XML_Char*, const XML_Char*, const XML_Char*, int) {
   RuntimeModel& model = *static_cast<RuntimeModel*>(data);
   model.error = std::make_exception_ptr(Error(Code::wrong_kind, "the XML file declares a document type",
-                                              "give a runtime model of OpenVINO", model.place));
+                                              "pass a runtime model of OpenVINO", model.place));
   XML_StopParser(model.parser, XML_FALSE);
 }
 

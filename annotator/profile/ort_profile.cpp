@@ -158,7 +158,7 @@ std::size_t warmup_of(std::size_t runs, const ReadOptions& options, const Place&
   throw Error(Code::usage,
               "--warmup " + std::to_string(*options.warmup_runs) + " leaves none of the " + std::to_string(runs) +
                   " runs in the profile",
-              "give a smaller --warmup, or a profile with more runs", place);
+              "use a smaller --warmup, or a profile with more runs", place);
 }
 
 bool is_run(const JsonValue& event) {
@@ -203,7 +203,7 @@ RuntimeProfile read_ort_profile(const ProfileInput& input, const ReadOptions& op
   });
   if (kernels.empty()) {
     throw Error(Code::wrong_kind, "only warm-up runs of the profile have operators",
-                "give --warmup 0, or a profile with more runs", input.place);
+                "use --warmup 0, or a profile with more runs", input.place);
   }
   profile.warmup_runs = static_cast<std::int64_t>(warmup);
   profile.runs = static_cast<std::int64_t>(runs.size() - warmup);

@@ -171,7 +171,7 @@ std::string to_text(const ModuleProfile& profile, const TextOptions& options, co
   if (profile.merged > 0) text += "\n" + merged_text(profile) + "\n";
   if (profile.unattributed > 0 && !profile.matched && profile.source.starts_with("onnxruntime")) {
     text +=
-        "\nTo attribute operators that fusion renamed, give --optimized FILE, which the session saves with "
+        "\nTo attribute operators that fusion renamed, pass --optimized FILE, which the session saves with "
         "SessionOptions.optimized_model_filepath.\n";
   }
   if (profile.unattributed > 0 && profile.source == "openvino-counters") {

@@ -66,7 +66,7 @@ RuntimeProfile read_qnn_profile(const ProfileInput& input, const ReadOptions& op
   const std::int64_t warmup = options.warmup_runs.value_or(runs > 1 ? 1 : 0);
   if (warmup >= runs) {
     throw Error(Code::usage, "the profile has " + std::to_string(runs) + " runs, all of them warm-up",
-                "give a smaller --warmup", input.place);
+                "use a smaller --warmup", input.place);
   }
   RuntimeProfile profile;
   profile.unit = microseconds ? Unit::microseconds : Unit::cycles;

@@ -9,7 +9,7 @@
 //   a_myl109_2                                 a kernel of such a region, with underscores for dots in a's name
 //   __myl_MulMaxSub_myl109_3, (Unnamed Layer* 14) [Shuffle]   names by TensorRT
 // Metadata (--profilingVerbosity=detailed): "[ONNX Layer: a | Local Function: f]" for each node, joined by 0x1f or
-// 0x1e. TensorRT's parser replaces the middle of texts over 4,000 characters by " ... ".
+// 0x1e. TensorRT's parser replaces the middle of texts over 4,000 characters with " ... ".
 #pragma once
 
 #include <string_view>

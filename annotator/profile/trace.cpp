@@ -163,7 +163,7 @@ Json name_json(const char* what, const Track& track, const std::string& name) {
 std::string to_trace(const ModuleProfile& profile) {
   if (profile.unit == Unit::bytes || profile.unit == Unit::nodes) {
     throw Error(Code::usage, "the profile has " + std::string(name_of(profile.unit)) + ", but a trace needs time",
-                "give a profile of time", {.file = profile.profile, .stage = "profile"});
+                "pass a profile of time", {.file = profile.profile, .stage = "profile"});
   }
   Json events = Json::array();
   for (const auto& [track, slices] : slices_of(profile)) {

@@ -343,8 +343,8 @@ void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& n
   }
 }
 
-// torch.export may replace a view that keeps the number of elements by one that keeps the shape: for view(1, -1) of [n,
-// 2] with n = 1 in the example it records [n, 2]. The sizes in the node itself are right.
+// torch.export may replace a view that keeps the number of elements with one that keeps the shape: for view(1, -1) of
+// [n, 2] with n = 1 in the example it records [n, 2]. The sizes in the node itself are right.
 void ExportedGraph::use_stated_sizes(const Node& node) {
   if (node.target != "aten::view" && node.target != "aten::reshape" && node.target != "aten::_unsafe_view") return;
   const Argument* size = node.find("size");

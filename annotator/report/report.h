@@ -34,7 +34,7 @@ struct Report {
 
 // Returns the text to show instead of a partial count, which could be mistaken for the total.
 inline std::string_view unsized_operations(const Report& report) {
-  return report.shapes.open.empty() ? "unknown" : "unknown: give --size";
+  return report.shapes.open.empty() ? "unknown" : "unknown: pass --size";
 }
 
 // Makes the report. `program` may be null and must outlive the report. `sizes` gives numbers for dynamic sizes ("all"

@@ -60,13 +60,13 @@ class Rewriter {
   void set_constant_origin(std::size_t initializer, origin::NodeOrigin origin) {
     graph_.initializers[initializer].origin = std::move(origin);
   }
-  // Returns true if every use of `from` can become a use of `to`. A graph output can only be replaced by a value of the
-  // same dtype that a node produces and that is not another output.
+  // Returns true if every use of `from` can become a use of `to`. A graph output can only be replaced with a value of
+  // the same dtype that a node produces and that is not another output.
   bool can_replace(graph::GraphValueId from, graph::GraphValueId to) const;
   // Redirects all uses; if `from` is a graph output, `to` takes over its position and name. Erases nodes that are no
   // longer used. Requires can_replace().
   void replace(graph::GraphValueId from, graph::GraphValueId to);
-  // Replaces the node's only output by a constant with the node's origin. Requires that it is not a graph output.
+  // Replaces the node's only output with a constant that has the node's origin. Requires that it is not a graph output.
   void fold(std::int32_t node, TensorData data, std::string name = "");
 
   // ---- the queue

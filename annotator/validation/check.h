@@ -31,7 +31,7 @@ struct FindingItem {
 
 // The name and remedy of a finding, for a check and for a gate (gates.h).
 struct Rule {
-  const char* code;     // "V101"; stable, since scripts match on it
+  const char* code;     // "V101"; stable: scripts match on it
   const char* name;     // "node_name_empty"
   const char* summary;  // text of a finding, in the plural: "nodes without a name"
   const char* remedy;

@@ -41,7 +41,7 @@ class Resolver {
   std::vector<ExternalTensor> tensors;
 
  private:
-  // Looks up each location only once, since thousands of tensors may share a file.
+  // Looks up each location only once: thousands of tensors may share a file.
   void locate(ExternalTensor& tensor) {
     const auto [entry, is_new] = files_.try_emplace(tensor.location);
     onnx_file::DataFile& file = entry->second;

@@ -310,7 +310,7 @@ Threshold parse_threshold(const std::string& text) {
   if (!known || !complete || failure != std::errc() || stop != end ||
       !(threshold.percent >= 0 && threshold.percent <= 100)) {
     throw Error(Code::usage, "'" + text + "' is not a threshold",
-                "give a confidence or 'covered' and a percentage from 0 to 100: --min exact=95, "
+                "specify a confidence or 'covered' and a percentage from 0 to 100: --min exact=95, "
                 "--min 'covered=99@encoder.*', --min covered=90@op:MatMul",
                 {.stage = "command line"});
   }
@@ -337,7 +337,7 @@ Tolerance parse_tolerance(const std::string& text) {
   const auto [stop, failure] = std::from_chars(number.data(), end, tolerance.amount);
   if (failure != std::errc() || stop != end || !(tolerance.amount >= 0 && tolerance.amount <= 1e15)) {
     throw Error(Code::usage, "'" + text + "' is not a tolerance",
-                "give a number of findings or a percentage of the nodes, for every check or for one: --tolerance 3, "
+                "specify a number of findings or a percentage of the nodes, for every check or for one: --tolerance 3, "
                 "--tolerance 0.5%, "
                 "--tolerance V503=2",
                 {.stage = "command line"});

@@ -28,7 +28,7 @@ struct ModuleHierarchy : origin::ModulePlace {
   std::int64_t recorded_parameters() const;
   std::int64_t kept_parameters() const;    // with an initializer of their own
   std::int64_t merged_parameters() const;  // combined into other initializers
-  // True if every operation has nodes of its own and every parameter an initializer of its own.
+  // Returns true if every operation has nodes of its own and every parameter an initializer of its own.
   bool complete() const { return (*this)[Fate::arrived] == recorded() && kept_parameters() == recorded_parameters(); }
 };
 

@@ -1,7 +1,6 @@
 // Naming: how precisely the keys and names in a file state the origin of its nodes: a module instance, only a class, or
 // only the operator. Nothing is matched or inferred here; `annotate` does that. A node has a module if coverage.h
-// counts one. A node without a module but with a path in its name is counted separately, since any tool may have
-// written it.
+// counts one. A node without a module but with a path in its name is counted separately: any tool may have written it.
 #pragma once
 
 #include <array>

@@ -209,7 +209,7 @@ class SourceFinder {
       node_sources.regions.push_back(region_of_[a]);
   }
 
-  // Lets the node name removed nodes with the same result, since it may replace them.
+  // Lets the node name removed nodes with the same result: it may replace them.
   void add_equal_nodes(NodeSources& node_sources, std::size_t a) const {
     for (const std::size_t equal_node : equal_nodes_of(a)) {
       if (is_removed(equal_node)) node_sources.optional.push_back(equal_node);
@@ -245,7 +245,7 @@ class SourceFinder {
     return core.empty() && !one_is_kept ? group.a : core;
   }
 
-  // True if each node of `core` is still in the group, so that the other nodes there do none of its work.
+  // Returns true if each node of `core` is still in the group, so that the other nodes there do none of its work.
   bool all_are_kept(const Nodes& core, const NodePairs::Fusion& group) const {
     std::map<std::size_t, std::ptrdiff_t> left;
     for (const std::size_t at : group.b) ++left[kind_of(*b_.nodes[at].node)];
@@ -340,8 +340,8 @@ class SourceFinder {
     }
   }
 
-  // True if all nodes before that name one of the node's modules are unchanged and none of them only adapts values, so
-  // that the node does none of their work.
+  // Returns true if all nodes before that name one of the node's modules are unchanged and none of them only adapts
+  // values, so that the node does none of their work.
   bool modules_are_unchanged(const DiffNode& each) {
     if (!changed_modules_) {
       changed_modules_.emplace();

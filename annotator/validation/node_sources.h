@@ -49,8 +49,8 @@ struct EditSources {
   std::vector<std::vector<std::size_t>> regions;
 };
 
-// True if the operator only moves, repeats or relabels elements or changes their type. A file does not show whether a
-// new node still does such work or whether the work was cancelled out.
+// Returns true if the operator only moves, repeats or relabels elements or changes their type. A file does not show
+// whether a new node still does such work or whether the work was cancelled out.
 bool only_moves(const onnx_file::OnnxNode& node);
 
 // Cost: n log n in the nodes of both files.

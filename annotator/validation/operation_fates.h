@@ -14,7 +14,7 @@ namespace whence::validation {
 enum class Fate : std::uint8_t {
   arrived,     // has a node of its own
   fused,       // only in nodes that represent several operations: Conv with its BatchNorm, a shared helper
-  folded,      // computed into a constant, since it depends on no input
+  folded,      // computed into a constant because it depends on no input
   eliminated,  // has no node; Elimination gives the reason
   unknown,     // may be in a node that states no operation
 };

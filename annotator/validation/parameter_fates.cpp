@@ -203,7 +203,7 @@ class ParameterSearch {
     }
   }
 
-  // Returns the sizes in sorted order without 1, since quantisers transpose and drop axes of size 1.
+  // Returns the sizes in sorted order without 1: quantisers transpose and drop axes of size 1.
   static std::vector<std::int64_t> form_of(std::vector<std::int64_t> dims) {
     std::erase(dims, 1);
     std::ranges::sort(dims);

@@ -51,7 +51,7 @@ struct ToolEdit {
            });
   }
 
-  // True if no node before the tool has an origin, so that none can be lost.
+  // Returns true if no node before the tool has an origin, so that none can be lost.
   bool has_no_origins() const { return module_confidence.empty(); }
 };
 

@@ -31,7 +31,7 @@ void refuse_unknown_code(const std::string& word) {
   const text::Patterns names = text::Patterns::of_names({word});
   if (std::ranges::any_of(all_rules(), [&](const Rule* rule) { return matches_rule(*rule, names); })) return;
   throw Error(Code::usage, "there is no check '" + word + "'",
-              "give a code from " + std::string(all_rules().front()->code) + " to " + all_rules().back()->code +
+              "use a code from " + std::string(all_rules().front()->code) + " to " + all_rules().back()->code +
                   "; `whence validate --help` lists them",
               {.stage = "command line"});
 }

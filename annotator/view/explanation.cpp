@@ -30,7 +30,7 @@ std::vector<std::string> texts(const std::vector<std::string_view>& views) { ret
   for (const OnnxNode* node : nodes) {
     if (!node->name.empty()) names.push_back(node->name);
   }
-  std::string remedy = "give the name of an output value: this file's nodes have no names";
+  std::string remedy = "use the name of an output value: this file's nodes have no names";
   if (!names.empty()) {
     remedy = "the nearest names: ";
     const std::vector<std::string> near = nearest_names(name, names, 3);
@@ -51,8 +51,8 @@ const OnnxNode& find_node(const OnnxSummary& model, const std::string& name, Dia
     throw Error(Code::usage,
                 std::to_string(found.nodes.size()) + " nodes " +
                     (formerly ? "were called '" + name + "' before `whence annotate`" : "are called '" + name + "'"),
-                formerly ? "give the node's present name, for example " + std::string(first.name)
-                         : "give the node's output value, for example " +
+                formerly ? "use the node's present name, for example " + std::string(first.name)
+                         : "use the node's output value, for example " +
                                std::string(first.outputs.empty() ? "the first" : first.outputs.front()),
                 place);
   }
@@ -160,11 +160,11 @@ std::string exported_because(const Attribution& attribution, const OnnxNode& nod
 std::string reason_of(const OnnxNode& node, const Attribution& attribution, const Recorded* recorded) {
   if (!attribution.attributed()) {
     if (attribution.origin && recorded == nullptr) {
-      return "whence exported this node, but only the sidecar resolves its stamp: give --sidecar";
+      return "whence exported this node, but only the sidecar resolves its stamp: pass --sidecar";
     }
     if (attribution.origin) return "its stamp names operations that are not in the sidecar";
     if (onnx_file::find_property(node.metadata, keys::confidence) == origin::name_of(Confidence::unattributed)) {
-      return "`whence annotate` found no module for it: give it the model's sidecar, or the tool's input with "
+      return "`whence annotate` found no module for it: pass it the model's sidecar, or the tool's input with "
              "--from";
     }
     return node.metadata.empty() ? "the node has no metadata: run `whence annotate`"
@@ -212,7 +212,7 @@ Result<Explanation> explain_node(const OnnxSummary& model, const std::string& na
   Result<Explanation> result = guarded([&] {
     if (program != nullptr && !metadata::belongs_to(model, *program)) {
       throw Error(Code::sidecar_mismatch, "the file was not exported from the program that the sidecar describes",
-                  "give the sidecar that was recorded from the same archive, or none",
+                  "pass the sidecar that was recorded from the same archive, or none",
                   {.file = model.file->path(), .stage = "explain"});
     }
     const OnnxNode& node = find_node(model, name, notes);

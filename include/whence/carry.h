@@ -14,8 +14,8 @@
 
 namespace whence {
 
-// A program (looked up on PATH) and its arguments. In each argument, {in} is replaced by the path of a copy of the
-// model and {out} by the path of the tool's output. A tool without {out} changes {in} in place.
+// A program (looked up on PATH) and its arguments. In each argument, {in} is replaced with the path of a copy of the
+// model and {out} with the path of the tool's output. A tool without {out} changes {in} in place.
 using ToolCommand = std::vector<std::string>;
 
 struct CarryOptions {

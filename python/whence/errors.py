@@ -38,9 +38,9 @@ class Diagnostic:
 
 # Command-line options in remedies (as patterns) and the equivalent arguments of `export`.
 _OPTIONS = (
-    (r"add a converter \(annotator/convert/README\.md\) or give one with --converters FILE",
-     "give a converter in custom_translation_table"),
-    (r"give a converter with --converters FILE", "give a converter in custom_translation_table"),
+    (r"add a converter \(annotator/convert/README\.md\) or pass one with --converters FILE",
+     "pass a converter in custom_translation_table"),
+    (r"pass a converter with --converters FILE", "pass a converter in custom_translation_table"),
     (r"--custom-opset (\w+)=1", r"custom_opsets={'\1': 1}"),
     (r"--on-unsupported=domain", "operator_export_type='ONNX_ATEN_FALLBACK'"),
     (r"out of --dynamic", "out of dynamic_shapes or dynamic_axes"),

@@ -17,7 +17,7 @@
 
 namespace whence::recorder::archive {
 
-// Serves LibTorch's zip reader from a private mapping (writable, since programs may change buffers in place; the file
+// Serves LibTorch's zip reader from a private mapping (writable, because programs may change buffers in place; the file
 // itself never changes).
 class MappedReader : public caffe2::serialize::ReadAdapterInterface {
  public:
@@ -251,7 +251,7 @@ Bytes Archive::bytes_of(const at::Tensor& tensor, std::string* member) const {
   const auto offset = static_cast<std::uint64_t>(at - begin);
   auto found = members_.upper_bound(offset);
   if (member != nullptr && found != members_.begin()) *member = std::prev(found)->second;
-  // Uses the file's bytes, since the program may write to its tensors when it runs.
+  // Uses the file's bytes: the program may write to its tensors when it runs.
   bytes = Bytes::part_of(reader_->file(), reader_->file()->data() + offset, dense.nbytes());
   return std::move(bytes).stored_in(path_, offset);
 }

@@ -21,8 +21,9 @@ void for_each_child(const JitModule& module, const Visit& visit) {
   }
 }
 
-// True if the objects of one form may have been one module: at most one of them has code, and the same is true for
-// their children at each path. Scripted objects share their type, and with it their code, so their code is no evidence.
+// Returns true if the objects of one form may have been one module: at most one of them has code, and the same is true
+// for their children at each path. Scripted objects share their type, and with it their code, so their code is no
+// evidence.
 bool may_be_one_module(const std::vector<JitModule>& group) {
   if (group[0].type() == group[1].type()) return true;
   std::set<const c10::ivalue::Object*> with_code;

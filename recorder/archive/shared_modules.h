@@ -34,7 +34,7 @@ class SharedModules {
     int number = 0;   // equal for equal class, structure and tensors
     int tensors = 0;  // number of tensors at or below the object
   };
-  // Calls by the receiver's type, since in a trace every object has a separate type.
+  // Calls by the receiver's type: in a trace every object has a separate type.
   struct Calls {
     std::map<const c10::Type*, std::size_t> call_sites;  // number of call sites
     std::set<const c10::Type*> passed_types;             // types of objects that the caller received as an argument

@@ -73,12 +73,12 @@ bool vary_ratios(ExampleInputs& inputs) {
   return any;
 }
 
-// True if the run differs from the example. A run that enlarges only the batch, or only other axes, may not.
+// Returns true if the run differs from the example. A run that enlarges only the batch, or only other axes, may not.
 bool run_differs(const ExampleInputs& inputs, int run) {
   return std::ranges::any_of(inputs.symbol_sizes, [run](const auto& each) { return each[run] != each[0]; });
 }
 
-// True if the run with size 1 differs from the example and leaves no derived size below 1.
+// Returns true if the run with size 1 differs from the example and leaves no derived size below 1.
 bool single_run_is_useful(const ExampleInputs& inputs) {
   const auto& sizes = inputs.symbol_sizes;
   return std::ranges::all_of(sizes, [](const auto& each) { return each[single_run] >= 1; }) &&
@@ -173,7 +173,7 @@ Axis resolve_axis(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt
   } else if (inputs.symbols[result.symbol].example != root) {
     mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[result.symbol].example) + " and " +
                  std::to_string(root) + " in the example inputs",
-             "give the two axes different names, or examples of equal size");
+             "use different names for the two axes, or examples of equal size");
   }
   return result;
 }

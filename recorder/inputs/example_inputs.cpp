@@ -32,7 +32,7 @@ void check_size(const std::vector<std::int64_t>& dims) {
     text += (text.empty() ? "" : ",") + std::to_string(dim);
   }
   if (elements <= max_elements) return;
-  throw Error(Code::over_limit, "an example input of shape [" + text + "] is too large to make", "give a smaller shape",
+  throw Error(Code::over_limit, "an example input of shape [" + text + "] is too large to make", "use a smaller shape",
               {.stage = "run"});
 }
 
@@ -129,7 +129,8 @@ bool positional(const std::string& name, std::size_t index) {
   return name.empty() || name == "arr_" + std::to_string(index);
 }
 
-// True if the program reshapes the input in place (x.unsqueeze_(0)): a trace stores its inputs as they are at its end.
+// Returns true if the program reshapes the input in place (x.unsqueeze_(0)): a trace stores its inputs as they are at
+// its end.
 bool is_reshaped_in_place(const torch::jit::Value& input) {
   return std::ranges::any_of(input.uses(), [](const torch::jit::Use& use) {
     const std::string target = use.user->kind().toQualString();
@@ -149,7 +150,7 @@ void check_against_trace(const std::string& name, const c10::IValue& example, co
   if (a.dim() != b.dim()) {
     mismatch("input '" + name + "' has rank " + std::to_string(a.dim()) + ", the model was traced with rank " +
                  std::to_string(b.dim()),
-             "give " + std::to_string(b.dim()) + " dimensions");
+             "specify " + std::to_string(b.dim()) + " dimensions");
   }
 }
 
@@ -192,7 +193,7 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
     examples.emplace_back(spec.name, random_tensor(spec.dims, spec.dtype, spec.low, spec.high, generator));
   }
   if (examples.size() > count) {
-    mismatch(std::to_string(examples.size()) + " example inputs were given, forward takes " + std::to_string(count),
+    mismatch(std::to_string(examples.size()) + " example inputs were passed, forward takes " + std::to_string(count),
              "its arguments are: " + joined_names(inputs.names));
   }
   for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -215,7 +216,7 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
       chosen[i] = *schema.arguments()[i + 1].default_value();
       inputs.defaulted_arguments.insert(i);
     } else if (traced.isNone() || i >= traced.toListRef().size()) {
-      mismatch("no example was given for input '" + inputs.names[i] + "'",
+      mismatch("no example was passed for input '" + inputs.names[i] + "'",
                "pass --input '" + inputs.names[i] + "=float32[...]', or all of them with --inputs");
     } else {
       chosen[i] = c10::IValue();  // traced as None

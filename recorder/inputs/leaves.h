@@ -18,7 +18,7 @@ struct Leaf {
 // Returns the tensors of `value`, an argument with this name.
 std::vector<Leaf> leaves(const c10::IValue& value, const std::string& name);
 
-// Returns a copy of `value` with each tensor replaced by the result of `change`.
+// Returns a copy of `value` with each tensor replaced with the result of `change`.
 c10::IValue map_tensors(const c10::IValue& value, const std::function<at::Tensor(const at::Tensor&)>& change);
 
 }  // namespace whence::recorder::inputs

@@ -100,8 +100,8 @@ class NpyReader {
     return dims;
   }
 
-  // Returns the number of bytes; none if no file can have that many. Counts a size of 0 as 1 for this limit, since
-  // PyTorch multiplies the other sizes.
+  // Returns the number of bytes; none if no file can have that many. Counts a size of 0 as 1 for this limit: PyTorch
+  // multiplies the other sizes.
   static std::optional<std::size_t> bytes_of(const NpzArray& array) {
     std::size_t sizes = size_of(array.dtype);
     for (const std::int64_t dim : array.dims) {

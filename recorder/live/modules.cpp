@@ -97,7 +97,7 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
 }
 
 // Maps each additional name of a shared module to its first name. Names belong to one module if the types are equal,
-// all tensors are tied, and only one of the names occurs in calls, since PyTorch uses one name in all calls.
+// all tensors are tied, and only one of the names occurs in calls, because PyTorch uses one name in all calls.
 std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>& modules,
                                                        const std::vector<std::string>& called) const {
   std::map<std::string, std::string> first_names;

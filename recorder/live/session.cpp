@@ -62,7 +62,7 @@ class FileLock {
     if (!in_use) return;
     close(socket_);
     throw Error(Code::recording_state, "another process records to '" + target + "'",
-                "give each recording a file of its own", {.file = target, .stage = "record"});
+                "use a separate file for each recording", {.file = target, .stage = "record"});
   }
   ~FileLock() {
     if (socket_ >= 0) close(socket_);

@@ -19,7 +19,7 @@ namespace whence::recorder::live {
 // torch.equal(x, y). Usually there are none. Call it while the tracer is on.
 std::vector<const torch::jit::Value*> values_read_by_python(const at::RecordFunction& function);
 // Returns the warning, with the line that used the value. Returns none for PyTorch's own lines that read lengths of
-// packed sequences, since the trace does not depend on them. Call it on the tracing thread.
+// packed sequences: the trace does not depend on them. Call it on the tracing thread.
 std::optional<Diagnostic> used_value();
 
 // Adds the warning, or increments its count if the same line already caused it.

@@ -173,7 +173,7 @@ class DynamicSizes {
     return size;
   }
 
-  // Adds sizes of tensors before a constant: all sizes of tensors that `reader` reads, since such a number is mostly
+  // Adds sizes of tensors before a constant: all sizes of tensors that `reader` reads, because such a number is mostly
   // computed from them (the length of a windowed or strided axis is no simple function of the input's length), and the
   // nearest other size that equals the constant. Skips sizes that are equal in all traces.
   void add_sizes_before(std::size_t constant, const Step& reader, const Numbers& numbers,
@@ -253,7 +253,7 @@ class DynamicSizes {
   // Returns the remedy for a size in LibTorch's own code, which the user cannot change.
   static std::string remedy_in(const Step& step) {
     return "leave that axis out of dynamic_axes, so that the file has the example's size, or replace '" + step.module +
-           "' by a module of your own that takes sizes from its tensors: -1 in view(), torch::nn::functional for the "
+           "' with a module of your own that takes sizes from its tensors: -1 in view(), torch::nn::functional for the "
            "computation";
   }
 

@@ -14,7 +14,7 @@ ModelFrameFinder::ModelFrameFinder(const ModuleMirror& mirror, Symbols& symbols)
   }
 }
 
-// Returns the longest class name that is a prefix of the function's name, since classes may be nested; null if none is.
+// Returns the longest class name that is a prefix of the function's name, or null. Classes may be nested.
 const std::string* ModelFrameFinder::class_of(const std::string& function) const {
   const std::string* found = nullptr;
   for (const auto& [type, modules] : modules_by_class_) {

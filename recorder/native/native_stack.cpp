@@ -112,7 +112,7 @@ bool is_excluded(const void* address) {
 }
 
 std::string function_name(std::string text) {
-  // Removes argument lists. Brackets that belong to names are replaced by control characters until the end.
+  // Removes argument lists. Brackets that belong to names are replaced with control characters until the end.
   std::string plain;
   int angle = 0, round = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -66,8 +66,8 @@ bool is_identifier(const std::string& name) {
 std::vector<std::string> names_of(const Inputs& inputs, const Options& options) {
   std::vector<std::string> names = options.input_names;
   if (names.size() > inputs.size()) {
-    mismatch(std::to_string(inputs.size()) + " inputs and " + std::to_string(names.size()) + " input_names were given",
-             "give at most one name for each input");
+    mismatch(std::to_string(inputs.size()) + " inputs and " + std::to_string(names.size()) + " input_names were passed",
+             "pass at most one name for each input");
   }
   for (std::size_t i = names.size(); i < inputs.size(); ++i) {
     names.push_back(inputs.size() == 1 ? "x" : "x" + std::to_string(i));
@@ -310,7 +310,7 @@ void refuse_archive_options(const Options& options) {
                                               {!options.libraries.empty(), "libraries"}};
   for (const auto& [is_set, name] : set) {
     if (!is_set) continue;
-    throw Error(Code::usage, std::string("Options::") + name + " applies to archives only, and a module was given",
+    throw Error(Code::usage, std::string("Options::") + name + " applies to archives only, and a module was passed",
                 "leave it out; a module uses the tensors of the call, dynamic_axes, and the dtypes and operators of "
                 "this process",
                 {.stage = "record"});
@@ -402,8 +402,8 @@ void refuse_input_count(std::size_t given, const std::vector<std::size_t>& accep
     mismatch("forward cannot be called with only tensors",
              "use export_onnx_call or record_call with a function that calls the module");
   }
-  mismatch(std::to_string(given) + " inputs were given, forward takes " + counts,
-           "give the number of inputs that forward takes");
+  mismatch(std::to_string(given) + " inputs were passed, forward takes " + counts,
+           "pass the number of inputs that forward takes");
 }
 
 }  // namespace whence::native

@@ -72,8 +72,8 @@ class ScopeMaker {
   }
 
   // Returns true if code of another user's module ran in this scope: a function without a ModuleScope, of a class that
-  // has one in another function. Frames outside of the scope count only if they are certain, since the scope's own code
-  // may have been inlined into them.
+  // has one in another function. Frames outside of the scope count only if they are certain: the scope's own code may
+  // have been inlined into them.
   bool is_contradicted(jit::Block& block, const Module* module) {
     if (mirror_.at(module).kind != ModuleKind::user) return false;
     const Note* opened = block.owningNode() == nullptr ? nullptr : session_.note(block.owningNode());

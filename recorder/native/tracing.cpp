@@ -186,7 +186,7 @@ class ModuleTracer {
   }
 
   Error failed(const Session& session, const std::string& why) {
-    return Error(Code::run_failed, "forward failed: " + why, "give inputs that the module accepts",
+    return Error(Code::run_failed, "forward failed: " + why, "pass inputs that the module accepts",
                  session.last() == nullptr ? Place{.stage = "record"} : place(session, *session.last()));
   }
 

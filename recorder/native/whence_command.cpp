@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* command_remedy =
-    "install the whence command next to its library, or give its path in $WHENCE or Options::command";
+    "install the whence command next to its library, or specify its path in $WHENCE or Options::command";
 
 // Returns the folder of the library that contains `symbol`.
 fs::path folder_of(const void* symbol) {

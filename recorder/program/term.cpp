@@ -245,7 +245,7 @@ void check_same_keys(const Term& a, const Term& b) {
   }
   if (same) return;
   throw Error(Code::unsupported_feature, "which keys a dict has, or their order, depends on data",
-              "give it the same keys, in one order, on both sides of a condition and in each iteration",
+              "use the same keys in the same order on both sides of a condition and in each iteration",
               {.stage = "read"});
 }
 

@@ -92,9 +92,9 @@ struct Term {
     return container(Kind::optional, {literal(true), *this});
   }
   bool is_value() const { return kind == Kind::value; }
-  // True if the item is a dict key; keys are always settled.
+  // Returns true if the item is a dict key; keys are always settled.
   bool is_key(std::size_t item) const { return kind == Kind::dict && item % 2 == 0; }
-  // True if it contains values of the Program, at any depth.
+  // Returns true if it contains values of the Program, at any depth.
   bool has_values() const {
     if (is_value()) return true;
     if (items) {
@@ -173,13 +173,13 @@ std::vector<c10::StorageImpl*> memories_of(const Term& term);
 // Returns the arguments that an operation writes to, if they are tensors with memory.
 std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments);
 
-// True if the operation writes into its first argument.
+// Returns true if the operation writes into its first argument.
 bool changes_first_argument(const torch::jit::Node& node);
 
 // "x.17" -> "x": removes the suffix that TorchScript adds to make a name unique.
 std::string base_name_of_value(const std::string& debug_name);
 
-// True if the two are the same value, the same container or equal literals.
+// Returns true if the two are the same value, the same container or equal literals.
 bool same_term(const Term& a, const Term& b);
 
 inline bool same_literal(const c10::IValue& a, const c10::IValue& b) {

@@ -21,7 +21,7 @@ class Aliases {
   void note_same_tensor(ValueId result, ValueId tensor) { same_tensor_[result] = tensor; }
   // Notes that `result` of a branch or loop may share the memory of any of `from`.
   void note_possible_alias(ValueId result, const std::vector<const Term*>& from);
-  // True if one of the two is the result of a branch or loop that may have the memory of the other.
+  // Returns true if one of the two is the result of a branch or loop that may have the memory of the other.
   bool may_be_same(const Term& a, const Term& b) const;
 
  private:

@@ -87,13 +87,13 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
   switch (form.kind) {
     case Kind::same:
       if (term.kind == Term::Kind::object && form.start.kind == term.kind && term.object != form.start.object) {
-        refuse("a loop whose length depends on data replaces one object by another",
+        refuse("a loop whose length depends on data replaces one object with another",
                "set the attributes of one object, or keep its tensors in variables");
       }
       if (term.kind != form.start.kind ||
           (term.kind == Term::Kind::literal && !program::same_literal(*term.seen[0], *form.start.seen[0]))) {
         refuse("a loop whose length depends on data changes a variable that is no tensor or number before the loop",
-               "give the variable a tensor before the loop");
+               "assign a tensor to the variable before the loop");
       }
       return;
     case Kind::value:

@@ -27,7 +27,7 @@ Term with_leaves(const CarriedForm& form, std::vector<Term>::const_iterator& lea
 void add_leaves(Recording& recording, const CarriedForm& form, const Term& found, const Origin& origin,
                 std::vector<Term>& leaves);
 
-// True if both are carried in the same form.
+// Returns true if both are carried in the same form.
 bool same_form(const Term& a, const Term& b);
 
 }  // namespace whence::recorder::script

@@ -308,8 +308,8 @@ void Steps::observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
   program_.body.nodes.push_back(std::move(node));
 }
 
-// Refuses a write to a tensor that no observed call made, since its previous contents are unknown. Refuses a write that
-// enlarges an empty part of another tensor, as in fft_fftfreq, since it changes the memory after that part.
+// Refuses a write to a tensor that no observed call made: its previous contents are unknown. Refuses a write that
+// enlarges an empty part of another tensor, as in fft_fftfreq: it changes the memory after that part.
 void Steps::refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::IValue* arguments) const {
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();

@@ -77,7 +77,7 @@ bool raise(Recording& recording, const Step& step) {
   const auto message = step.in(0).settled();
   const bool text = message && message->isString();
   refuse("the program raises: " + (text ? message->toStringRef() : std::string("an exception")),
-         "give inputs that the model accepts");
+         "pass inputs that the model accepts");
 }
 
 // Evaluates `x is None` if data decides it.
@@ -96,8 +96,8 @@ Term is_none(Recording& recording, const Step& step, const Term& optional) {
   return answer;
 }
 
-// True if two tensors are the same: an in-place operation returns its argument as a new value, and a result of a branch
-// or loop may be an older tensor.
+// Returns true if two tensors are the same: an in-place operation returns its argument as a new value, and a result of
+// a branch or loop may be an older tensor.
 bool same_tensor(const Recording& recording, const Term& a, const Term& b) {
   const bool same = recording.aliases.first_name(a) == recording.aliases.first_name(b);
   bool with_user_paths = !recording.aliases.may_be_same(a, b);

@@ -10,7 +10,7 @@ namespace whence::recorder::script {
 
 namespace {
 
-// True if both arguments are equal, apart from the values to which they refer.
+// Returns true if both arguments are equal, apart from the values to which they refer.
 bool same_literals(const Argument& a, const Argument& b) {
   if (a.as<ValueRef>() && b.as<ValueRef>()) return true;
   const auto *list = a.as<ArgumentList>(), *other = b.as<ArgumentList>();
@@ -168,7 +168,7 @@ void DataLoop::assume_values(const std::vector<Term>& results) {
   }
 }
 
-// True if two iterations recorded the same operations with the same known results.
+// Returns true if two iterations recorded the same operations with the same known results.
 bool DataLoop::same_operations(const std::vector<Node>& nodes, const std::vector<Node>& others) const {
   const auto same_values = [&](ValueId a, ValueId b) {
     return recording_.known.contains(a) == recording_.known.contains(b);
@@ -205,7 +205,7 @@ void DataLoop::widen(const std::vector<Node>& recorded, const std::vector<Node>&
   }
 }
 
-// True if an iteration does not replace the tensor.
+// Returns true if an iteration does not replace the tensor.
 bool DataLoop::keeps(const Leaf& leaf) const { return recording_.aliases.first_name(leaf.left) == leaf.term.id; }
 
 // Returns the terms that may be the value after the loop: an iteration may move the value of one variable to another.

@@ -25,7 +25,7 @@ std::string source_name(const std::string& function) {
   return overload ? function.substr(0, mark) : function;
 }
 
-// True if the block starts tasks. A Program computes a task where it waits for the result.
+// Returns true if the block starts tasks. A Program computes a task where it waits for the result.
 bool forks(const jit::Block& block) {
   for (const jit::Node* node : block.nodes()) {
     if (node->kind() == c10::prim::fork) return true;

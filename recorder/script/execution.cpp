@@ -91,7 +91,7 @@ std::size_t extent(const c10::IValue& value) {
   return value.isList() ? value.toListRef().size() : 0;
 }
 
-// True if a tensor is very much larger than in the example, because of a size that whence chose: eye(n * n).
+// Returns true if a tensor is very much larger than in the example, because of a size that whence chose: eye(n * n).
 bool is_much_larger(const jit::Stack& results, const std::optional<std::vector<c10::IValue>>& example) {
   constexpr std::int64_t large = 1 << 24, max_factor = 1 << 10;
   for (std::size_t i = 0; example && i < results.size(); ++i) {
@@ -179,7 +179,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
             "--dynamic");
       }
       throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + torch_message(error),
-                  "give inputs that the model accepts with --input or --inputs", {.stage = "read"});
+                  "pass inputs that the model accepts with --input or --inputs", {.stage = "read"});
     }
     refuse_without_shape(step.node, *stack);
     unmark_numbers(*stack, arguments, run);

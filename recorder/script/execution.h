@@ -13,7 +13,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
 // Sets the step's outputs to the results as values of `node`, which is not yet written.
 void give_results(Recording& recording, const Step& step, const Results& results, bool known, Node& node);
 
-// Calls the operator of `node`, which replaces its arguments on the stack by its results.
+// Calls the operator of `node`, which replaces its arguments on the stack with its results.
 void call_operator(const torch::jit::Node& node, torch::jit::Stack& stack);
 
 }  // namespace whence::recorder::script

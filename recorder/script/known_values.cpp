@@ -32,7 +32,7 @@ bool KnownValues::is_known(const Term& term) const {
   return std::ranges::none_of(memories_of(term), [&](const auto* memory) { return unknown_memory_.contains(memory); });
 }
 
-// True if the sizes that the operator returns are the same in every run.
+// Returns true if the sizes that the operator returns are the same in every run.
 bool KnownValues::is_known_size(const jit::Node& node, const std::vector<Term>& arguments, const Term& sized) const {
   const auto& dims = values_.type(sized.id).dims;
   if (!dims) return false;

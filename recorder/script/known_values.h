@@ -11,10 +11,10 @@ class KnownValues {
  public:
   KnownValues(const Values& values, const Lockstep& runs) : values_(values), runs_(runs) {}
 
-  // True if the term, and every item of a container, is known, and no write has made its contents unknown.
+  // Returns true if the term, and every item of a container, is known, and no write has made its contents unknown.
   bool is_known(const Term& term) const;
   bool contains(ValueId id) const { return by_id_.contains(id); }
-  // True if the results of `node` depend only on known arguments, and are not much larger than these.
+  // Returns true if the results of `node` depend only on known arguments, and are not much larger than these.
   bool is_known_result(const torch::jit::Node& node, const std::vector<Term>& arguments,
                        const std::optional<std::vector<c10::IValue>>& results) const;
   // Notes the value of a known term in the first run, if it has one.

@@ -17,7 +17,7 @@ bool encloses(const jit::Node& outer, const jit::Node& inner) {
   return false;
 }
 
-// True if a loop around `at` returns to `reader` while the value is unchanged.
+// Returns true if a loop around `at` returns to `reader` while the value is unchanged.
 bool returns_to(const jit::Node& reader, const jit::Value& value, const jit::Node& at) {
   for (const jit::Node* loop = enclosing_node(at); loop != nullptr; loop = enclosing_node(*loop)) {
     if (encloses(*loop, *value.node())) return false;

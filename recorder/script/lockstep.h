@@ -14,7 +14,7 @@ class Lockstep {
 
   bool takes_part(int run) const { return active[run] && alive[run]; }
 
-  // True if no run really reaches the node: it is evaluated only for its shapes.
+  // Returns true if no run really reaches the node: it is evaluated only for its shapes.
   bool speculative() const {
     if (count == 0) return off_path[0];
     for (int run = 0; run < count; ++run) {

@@ -22,7 +22,7 @@ LoopVariables::LoopVariables(Recording& recording, LoopBody& body) : recording_(
   }
 }
 
-// True if the variables before the loop determine how they are carried.
+// Returns true if the variables before the loop determine how they are carried.
 bool LoopVariables::forms_known_before_loop() const {
   for (std::size_t i = 0; i < starts_.size(); ++i) {
     if (variables_[i].type->kind() == c10::TypeKind::OptionalType) return false;
@@ -142,7 +142,7 @@ Term LoopVariables::placeholder(const Term& found, const c10::TypePtr& declared)
   return Term::of_value(recording_.values.add("tried", ValueSource::block_input, std::move(type)), std::move(seen));
 }
 
-// Returns the term with placeholders for its numbers, since an iteration cannot assume their values.
+// Returns the term with placeholders for its numbers: an iteration cannot assume their values.
 Term LoopVariables::with_placeholders(const Term& term) {
   if (term.is_settled_number()) return placeholder(term, term.settled()->type());
   if (!term.items) return term;

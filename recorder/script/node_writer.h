@@ -25,7 +25,7 @@ class NodeWriter {
   // Adds the scope of the next call of `module`, made in `scope`.
   ScopeId enter(ScopeId scope, ModuleId module);
 
-  // A point to which the recording can be rolled back. Values stay, since some are parameters and constants that were
+  // A point to which the recording can be rolled back. Values stay, because some are parameters and constants that were
   // used for the first time; unused values are dropped at the end (finish.cpp).
   struct Mark {
     std::size_t nodes, scopes;
@@ -34,7 +34,7 @@ class NodeWriter {
   Mark mark() const { return {sink->size(), program_.scopes.size(), calls_}; }
   void take_back(const Mark& mark);
 
-  std::vector<Node>* sink = nullptr;  // receives the nodes; control flow replaces it by a block's list
+  std::vector<Node>* sink = nullptr;  // receives the nodes; control flow replaces it with a block's list
   Diagnostics notes;
 
  private:

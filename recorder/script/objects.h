@@ -17,7 +17,7 @@ class Objects {
 
   ModuleId module_of(const Term& object) const { return tree_.module_of(object.object.get()); }
   Term attribute(const Term& object, const std::string& name);
-  // Evaluates prim::SetAttr. Warns if the archive contains the object, since the change then outlives the call.
+  // Evaluates prim::SetAttr. Warns if the archive contains the object: the change then outlives the call.
   void set_attribute(const Step& step);
   // Evaluates prim::CreateObject.
   Term create(const Step& step);

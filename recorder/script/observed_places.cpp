@@ -83,7 +83,7 @@ class ObservedPlaces::RunCheck {
     return value_of(derived.size, [&](SymbolId other) { return other < symbol ? number(other, run) : std::nullopt; });
   }
 
-  // False if the size had another value in the run. True if its value in the run is unknown.
+  // Returns false if the size had another value in the run, and true if its value in the run is unknown.
   bool matches_run(const Size& size, int run, std::int64_t seen) const {
     const auto expected = value_of(size, [&](SymbolId symbol) { return number(symbol, run); });
     return !expected || *expected == seen;

@@ -110,7 +110,7 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   }
 }
 
-// True if is_contiguous() is true in some run and false in another.
+// Returns true if is_contiguous() is true in some run and false in another.
 bool Operations::in_order_at_some_sizes(const Step& step, const std::vector<Term>& arguments) {
   std::array<bool, 2> seen{};
   for (int run = 0; run < recording_.runs.count; ++run) {
@@ -139,7 +139,7 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
     call_operator(node, *stack);
   } catch (const std::exception& error) {
     if (recording_.runs.speculative()) return false;
-    throw Error(Code::run_failed, torch_message(error), "give example inputs that the model accepts",
+    throw Error(Code::run_failed, torch_message(error), "pass example inputs that the model accepts",
                 {.stage = "read"});
   }
   if (facts_of(node.kind().toQualString()).depends_on_strides && in_order_at_some_sizes(step, arguments)) {

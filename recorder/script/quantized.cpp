@@ -10,7 +10,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-// True if the operator returns tensors. Other operators read a size or a dtype, which the tensor of integers also has.
+// Returns true if the operator returns tensors. Other operators read a size or a dtype, which the tensor of integers
+// also has.
 bool returns_tensors(const jit::Node& node) {
   if (node.kind() == c10::Symbol::fromQualString("aten::int_repr")) return false;
   for (const jit::Value* output : node.outputs()) {
@@ -349,7 +350,7 @@ void Quantized::quantize_results(const std::vector<Term*>& results, const Node& 
     auto levels = levels_of_result(operation, term->seen[0]->toTensor());
     if (!levels) {
       refuse("the scale of a quantized result cannot be derived from the operator and its inputs",
-             "quantize to 8 bits, and give the scale where the model quantizes");
+             "quantize to 8 bits, and specify the scale where the model quantizes");
     }
     ValueId from = term->id;
     if (quantizes_floats(operation.target)) from = operation.find("self")->as<ValueRef>()->id;

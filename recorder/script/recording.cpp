@@ -26,7 +26,7 @@ bool becomes_sequence(const jit::Value& output) {
   return facts_of(output.node()->kind().toQualString()).parts && std::ranges::none_of(output.uses(), unpacks);
 }
 
-// True if the size of this axis of the tensor that aten::size reads is the same in every run.
+// Returns true if the size of this axis of the tensor that aten::size reads is the same in every run.
 bool Recording::static_size(const Node& node, std::size_t axis) const {
   const auto* self = node.arguments.empty() ? nullptr : node.arguments[0].value.as<ValueRef>();
   if (self == nullptr) return false;

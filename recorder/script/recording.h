@@ -61,7 +61,8 @@ struct Recording {
   bool static_size(const Node& node, std::size_t axis) const;
 };
 
-// True if ONNX can replace the operator by SplitToSequence. A list that is unpacked at once must have a fixed length.
+// Returns true if ONNX can replace the operator with SplitToSequence. A list that is unpacked at once must have a fixed
+// length.
 bool becomes_sequence(const torch::jit::Value& output);
 
 }  // namespace whence::recorder::script

@@ -5,8 +5,8 @@
 //
 // A list that is empty in every run becomes an empty sequence.
 //
-// A tensor whose rank depends on data gets the example's rank with all sizes dynamic, since ONNX's checker requires a
-// shape for each result of a file. Runtimes accept other ranks.
+// A tensor whose rank depends on data gets the example's rank with all sizes dynamic: ONNX's checker requires a shape
+// for each result of a file. Runtimes accept other ranks.
 #pragma once
 
 #include "recorder/script/recording.h"

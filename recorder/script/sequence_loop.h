@@ -1,4 +1,4 @@
-// Joins two sequences or reverses one, by a loop over the elements, since ONNX has no operator for either.
+// Joins two sequences or reverses one, by a loop over the elements: ONNX has no operator for either.
 #pragma once
 
 #include "recorder/script/recording.h"

@@ -30,7 +30,7 @@ void check_dtypes(DType held, DType added) {
          "convert them to one dtype before they are put into the list");
 }
 
-// Keeps the sizes that all elements of all runs have in common. In a loop it keeps none, since later iterations may add
+// Keeps the sizes that all elements of all runs have in common. In a loop it keeps none: later iterations may add
 // elements of other sizes.
 void keep_common_sizes(Type& type, const RunValues& lists, bool in_loop) {
   if (!type.dims) return;
@@ -332,7 +332,7 @@ void SequenceMethod::extend() {
   for (const Term& term : more) append(term);
 }
 
-// Replaces the list by the elements of two sequences.
+// Replaces the list with the elements of two sequences.
 void SequenceMethod::join(const Term& start, const Term& other, bool in_front) {
   all() = with_elements(recording_, start, other, program::item_type(step_.type(0), 0), in_front,
                         recording_.writer.origin_of(step_));
@@ -364,7 +364,8 @@ void SequenceMethod::slice() {
 // True for operations that join two lists. Both become sequences if one of them is.
 bool joins_lists(const std::string& name) { return name == "add" || name == "add_" || name == "extend"; }
 
-// True if the step indexes a list of known elements by a number that depends on data: the list must become a sequence.
+// Returns true if the step indexes a list of known elements by a number that depends on data: the list must become a
+// sequence.
 bool indexes_by_data(const Step& step, const Term& list) {
   static const std::unordered_set<std::string> indexing{"__getitem__", "_set_item", "insert", "pop", "Delete"};
   if (!indexing.contains(step.name()) || step.count() < 2) return false;

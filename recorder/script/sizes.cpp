@@ -114,7 +114,7 @@ bool Sizes::depends_on_data(const Size& size) const {
   });
 }
 
-// True if the size depends only on those that --dynamic names.
+// Returns true if the size depends only on those that --dynamic names.
 bool Sizes::depends_on_axes_only(const Size& size) const {
   return std::ranges::all_of(size.symbols(), [&](SymbolId id) { return inputs_.symbols.contains(id); });
 }
@@ -126,8 +126,9 @@ std::optional<std::int64_t> Sizes::value_in_run(const Size& size, int run) const
   });
 }
 
-// True if the size differs from that of some run: the shape function of the operator, or its input, is wrong. The size
-// then becomes unknown. With WHENCE_STRICT_SIZES set, as in the random programs of the tests, this is an error.
+// Returns true if the size differs from that of some run: the shape function of the operator, or its input, is wrong.
+// The size then becomes unknown. With WHENCE_STRICT_SIZES set, as in the random programs of the tests, this is an
+// error.
 bool Sizes::is_contradicted(const Size& size, const Numbers& seen, const Node& node) const {
   static const bool strict = std::getenv("WHENCE_STRICT_SIZES") != nullptr;
   if (!size.is_known() || !differs_in_a_run(size, seen)) return false;
@@ -146,7 +147,7 @@ bool Sizes::differs_in_a_run(const Size& size, const Numbers& seen) const {
   return false;
 }
 
-// True if `size` is the minimum or maximum of `sizes` for all lengths.
+// Returns true if `size` is the minimum or maximum of `sizes` for all lengths.
 bool Sizes::is_extreme(const Size& size, SizeAtom::Kind kind, const std::vector<Size>& sizes) {
   return std::ranges::all_of(sizes, [&](const Size& other) {
     const Size more = kind == SizeAtom::Kind::minimum ? other - size : size - other;
@@ -164,7 +165,7 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
   }
 }
 
-// Replaces a minimum or maximum of axis sizes by the operand that it equals in every run, if that is provable or the
+// Replaces a minimum or maximum of axis sizes with the operand that it equals in every run, if that is provable or the
 // slice of a table: one of 512 positions, sliced to the length of a text, has that length; the model runs only there. A
 // slice is no evidence if the table has fewer than 2 positions, if it is empty in some run, or if a computed length
 // reaches the table's. A constant must be provable: x[:3] need not be 3 long because it was in every run.
@@ -246,8 +247,8 @@ Sizes::Arguments Sizes::summarize(const std::vector<Term>& arguments) {
   return found;
 }
 
-// True if a size depends on the content of an argument that depends on data: the masks of an index, the repeats of
-// repeat_interleave, or any argument of other operators.
+// Returns true if a size depends on the content of an argument that depends on data: the masks of an index, the repeats
+// of repeat_interleave, or any argument of other operators.
 bool Sizes::content_decides_size(const Node& node, const Arguments& arguments) const {
   if (!has_size_of_content(node)) return false;
   const auto of_data = [&](const Argument& argument) {

@@ -35,7 +35,7 @@ class Sizes {
   // of x[:1], and for that of x if `x.size(0) > 1` is false.
   SizeRange range_here(ValueId tensor, std::int64_t axis);
 
-  // True if `recorded` cuts a tensor into parts whose number is not fixed.
+  // Returns true if `recorded` cuts a tensor into parts whose number is not fixed.
   bool has_dynamic_part_count(const Node& recorded);
   // Note the sizes of tensors that are put into lists of data-dependent length, and make the sizes of an element
   // dynamic if they are not fixed and equal for all elements.

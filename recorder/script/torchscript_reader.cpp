@@ -29,7 +29,7 @@ Evaluated evaluate(archive::Archive& archive, const ReadOptions& options, int at
   for (const int run : dropped_runs) inputs::drop_run(inputs, run);
   if (!options.dynamic.empty() && !inputs.available) {
     throw Error(Code::no_example_inputs, "dynamic axes need example inputs, and the archive holds none",
-                "give one for each argument: --input 'NAME=float32[1,3,224,224]'",
+                "pass one for each argument: --input 'NAME=float32[1,3,224,224]'",
                 {.file = options.path, .stage = "run"});
   }
   Evaluator evaluator(program, tree, inputs);
@@ -64,8 +64,8 @@ void apply_live_mark(Program& program, const std::optional<LiveMark>& live) {
   for (Parameter& parameter : program.parameters) parameter.member.clear();
 }
 
-// Tries several second sizes, since it is unknown which ones the model accepts. If all of them fail, the model requires
-// a fixed size.
+// Tries several second sizes: it is unknown which ones the model accepts. If all of them fail, the model requires a
+// fixed size.
 Evaluated evaluate_at_some_size(archive::Archive& archive, const ReadOptions& options, Diagnostics& notes) {
   for (int attempt = 0;; ++attempt) {
     Evaluated evaluated = evaluate(archive, options, attempt, notes);

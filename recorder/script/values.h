@@ -26,7 +26,7 @@ class Values {
   // no run computed the value, its type is `declared` (may be null).
   Type type_of(const RunValues& seen, const c10::TypePtr& declared);
 
-  // True if a size has no symbol because of this run with large sizes.
+  // Returns true if a size has no symbol because of this run with large sizes.
   bool hides_symbol(int run) const { return hides_symbol_[run]; }
 
   // Returns the symbol that has these sizes in every run; none_id if there is none.

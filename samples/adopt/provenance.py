@@ -17,7 +17,7 @@ def entries(node) -> dict:
 
 
 def write(node, metadata: dict) -> None:
-    """Replaces all metadata of a node by these entries."""
+    """Replaces all metadata of a node with these entries."""
     if hasattr(node.metadata_props, "items"):
         node.metadata_props.clear()
         node.metadata_props.update(metadata)

@@ -40,7 +40,7 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string& path, const std:
   // Checks the file type before opening: opening a pipe would wait for its writer.
   if (::stat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) {
-      throw Error(Code::missing_file, "no such file: " + path, "check the name, or give its full path", place);
+      throw Error(Code::missing_file, "no such file: " + path, "check the name, or use its full path", place);
     }
     throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions", place);
   }

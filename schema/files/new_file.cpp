@@ -26,7 +26,7 @@ std::string remedy_for(int error, const std::string& target) {
     case EROFS:
       return "name a folder that you may write to";
     case ENAMETOOLONG:
-      return "give it a shorter name";
+      return "choose a shorter name";
     case ENOSPC:
     case EDQUOT:
     case EFBIG:

@@ -23,7 +23,7 @@ class ScratchFolder {
   std::string file(const std::string& name) const { return (std::filesystem::path(path_) / name).string(); }
   const std::string& path() const { return path_; }
 
-  // Replaces paths in this folder by the corresponding paths next to the output, which users know.
+  // Replaces paths in this folder with the corresponding paths next to the output, which users know.
   Diagnostics with_user_paths(Diagnostics diagnostics) const;
 
  private:

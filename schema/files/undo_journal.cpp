@@ -108,7 +108,7 @@ std::optional<UndoJournal> UndoJournal::read(const std::string& folder, const st
   return found;
 }
 
-// True if the target is the old file, the new file, or missing while the old file has its second name.
+// Returns true if the target is the old file, the new file, or missing while the old file has its second name.
 bool UndoJournal::is_ours(const Change& change) const {
   const std::optional<FileIdentity> now = FileIdentity::of(in_folder(change.name));
   if (!now) return ::access(in_folder(change.name).c_str(), F_OK) != 0;

@@ -9,7 +9,7 @@ namespace whence::shapes {
 
 namespace {
 
-// Replaces -1 in the sizes by the number of elements divided by the other sizes.
+// Replaces -1 in the sizes with the number of elements divided by the other sizes.
 Shape with_inferred(Shape sizes, const Size& elements) {
   const auto inferred = std::ranges::find(sizes, Size(-1));
   if (inferred == sizes.end()) return sizes;

@@ -46,11 +46,11 @@ CASES = {
         "a_1 = Tanh(x)  b_1 = Exp(a_1)",
         "a_1 = Tanh(x)  new = Cast <to = 1> (a_1)  b_1 = Exp(new)",
         {"a_1": "a", "new": None, "b_1": "b"}),
-    "one node replaced by several": (
+    "one node replaced with several": (
         "a_1 = Tanh(x)  b_1 = Gemm(a_1, w, c)  c_1 = Exp(b_1)",
         "a_1 = Tanh(x)  new = MatMul(a_1, w)  b_1 = Add(new, c)  c_1 = Exp(b_1)",
         {"a_1": "a", "new": "b", "b_1": "b", "c_1": "c"}),
-    "a fused node replaced by several": (
+    "a fused node replaced with several": (
         "ab_1 = Gemm(x, w, c)  c_1 = Exp(ab_1)",
         "new = MatMul(x, w)  ab_1 = Add(new, c)  c_1 = Exp(ab_1)",
         {"new": "a b", "ab_1": "a b", "c_1": "c"}),

@@ -135,7 +135,7 @@ def test_help_takes_a_subcommand(name):
 
 
 def test_an_invalid_number_is_reported(small_export):
-    assert "give a whole number" in command.run("show", small_export, "--depth", "two", code=2).stderr
+    assert "use a whole number" in command.run("show", small_export, "--depth", "two", code=2).stderr
 
 
 def test_summaries_are_available_as_json(small_archive, small_export, tmp_path):

@@ -51,7 +51,7 @@ def test_a_sidecar_and_a_configuration_may_be_piped(path, tmp_path):
 
 
 def test_invalid_uses_of_standard_input_are_refused(path):
-    assert "given twice" in run_piped(path, "diff", "-", "-", code=2).stderr
+    assert "passed twice" in run_piped(path, "diff", "-", "-", code=2).stderr
     assert "E0201" in subprocess.run([str(command.BINARY), "show", "-"], stdin=subprocess.DEVNULL, capture_output=True,
                                      text=True).stderr
 
@@ -103,7 +103,7 @@ def test_several_formats_are_written_in_one_run(path, tmp_path):
 
 @pytest.mark.parametrize("options, message", [
     (["--format", "text", "--format", "json"], "several formats would go to standard output"),
-    (["-o", "a", "-o", "b", "--format", "json"], "--output was given 2 times, --format 1 times"),
+    (["-o", "a", "-o", "b", "--format", "json"], "--output was passed 2 times, --format 1 times"),
     (["--format", "sarif", "-o", "same", "--format", "json", "-o", "same"], "one file"),
     (["--format", "xml", "-o", "a"], "unknown format 'xml'"), (["-o", "-"], "/dev/stdout")])
 def test_formats_without_matching_outputs_are_refused(path, tmp_path, monkeypatch, options, message):

@@ -351,8 +351,8 @@ def test_modules_that_read_from_each_other_do_not_form_a_cycle(tmp_path):
 @pytest.mark.parametrize("options, fragment", [
     (["--types", "Laier"], "the nearest are Layer"),
     (["--modules", "layers.7"], "layers.0"),
-    (["--depth", "0"], "give 1 or more"),
-    (["--auto", "--types", "Layer"], "give one of them"),
+    (["--depth", "0"], "use 1 or more"),
+    (["--auto", "--types", "Layer"], "pass only one of them"),
 ])
 def test_selections_that_match_nothing_are_errors(tmp_path, options, fragment):
     path = layers_of(tmp_path)

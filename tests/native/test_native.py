@@ -414,7 +414,7 @@ REFUSED = {
     "fixed": ("E0304", "does not accept another size", ""),
     "threaded": ("E0310", "another thread", "linear"),
     "recursive": ("E0310", "being recorded already", ""),
-    "too_many_inputs": ("E0104", "2 inputs were given, forward takes 1", None),
+    "too_many_inputs": ("E0104", "2 inputs were passed, forward takes 1", None),
     "no_such_input": ("E0104", "no argument 'image'", None),
     "undefined_input": ("E0104", "undefined tensor", None),
     "names": ("E0104", "2 input_names", None),

@@ -42,7 +42,7 @@ def shell(folder, text: str) -> subprocess.CompletedProcess:
 
 
 def solve(folder, title: str, step: int = 0, code: int = 0, **names: str):
-    """Runs a recipe with its placeholders replaced by `names`. Returns the value of its expression."""
+    """Runs a recipe with its placeholders replaced with `names`. Returns the value of its expression."""
     (text, expression) = RECIPES[title][step]
     for name, value in names.items():
         assert name in text

@@ -138,5 +138,5 @@ def test_output_goes_to_stdout_or_a_file(kind, tmp_path):
     report = command.run_json(kind, model, "-o", tmp_path / "drawing")
     assert (tmp_path / "drawing").read_text() == text
     assert (report["nodes"], report["size"]) == (40, len(text))
-    assert "give -o FILE" in command.run_json(kind, model, code=2)["diagnostics"][0]["remedy"]
+    assert "pass -o FILE" in command.run_json(kind, model, code=2)["diagnostics"][0]["remedy"]
     assert command.run(kind, model, "-o", model, code=2).stderr.startswith("E0101")

@@ -308,8 +308,8 @@ def test_the_page_marks_unknown_facts(window, tmp_path):
     onnx.save(proto, tmp_path / "m.onnx")
     open_page(window, report(tmp_path / "m.onnx", tmp_path))
     assert window.texts("#headline") == ["1 node, 100 % covered, producer pytorch 2.13"]
-    assert window.texts(".figure") == ["1node, 0 its own", "100 %covered", "216parameters", "unknown: give --sizeFLOPs"]
-    assert "batch; give one with --size NAME=N" in window.texts("#facts details p")[0]
+    assert window.texts(".figure") == ["1node, 0 its own", "100 %covered", "216parameters", "unknown: pass --sizeFLOPs"]
+    assert "batch; pass one with --size NAME=N" in window.texts("#facts details p")[0]
     assert [text for text in window.texts("#canvas text") if "node" in text] == ["module · 1 node"]
 
 
@@ -520,7 +520,7 @@ def test_a_partial_count_is_not_shown_as_the_total(tmp_path):
     for options in ((), ("--size", "all=2")):
         command.run("report", tmp_path / "m.onnx", "-o", tmp_path / "r.md", *options)
         lines[options] = next(line for line in (tmp_path / "r.md").read_text().splitlines() if line.startswith("| `net`"))
-    assert lines[()].endswith("| unknown: give --size |")
+    assert lines[()].endswith("| unknown: pass --size |")
     assert lines["--size", "all=2"].endswith(f"| {sum(OPERATIONS.values()) + 12:,} |")
 
 

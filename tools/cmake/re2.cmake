@@ -1,6 +1,6 @@
-# Defines the target whence_re2 from RE2's CMake package, else from pkg-config, since Debian 12 and Ubuntu 22.04 have no
-# CMake package. Both include Abseil, which RE2 needs since 2023. Programs that link an installed whence::annotator also
-# find RE2 with this file.
+# Defines the target whence_re2 from RE2's CMake package, else from pkg-config, because Debian 12 and Ubuntu 22.04 have
+# no CMake package. Both include Abseil, which RE2 needs since 2023. Programs that link an installed whence::annotator
+# also find RE2 with this file.
 #
 # Sets RE2_FOUND, and re2_archives: the names of the archives for a static command. With WHENCE_STATIC the target links
 # these archives.

@@ -119,7 +119,7 @@ struct CommandLine::State {
     return found;
   }
 
-  // Copies standard input to a temporary file, and replaces `-` by its path.
+  // Copies standard input to a temporary file, and replaces `-` with its path.
   void take_standard_input() {
     for (const std::string& name : input_names) {
       if (values.count(name) == 0) continue;
@@ -133,7 +133,7 @@ struct CommandLine::State {
 
   void take_standard_input(std::string& path) {
     if (path != "-") return;
-    if (standard_input) throw usage_error("'-' was given twice", "only one file can come from standard input");
+    if (standard_input) throw usage_error("'-' was passed twice", "only one file can come from standard input");
     if (isatty(STDIN_FILENO) != 0) {
       throw usage_error("'-' reads standard input, which is a terminal",
                         "whence " + command + " - < model.onnx, or ./- for a file of that name");
@@ -341,7 +341,7 @@ std::int64_t CommandLine::integer_or(const std::string& name, std::int64_t other
   if (!has(name)) return otherwise;
   const std::string given = text(name);
   if (const auto value = parse_number<std::int64_t>(given)) return *value;
-  throw usage_error("--" + name + " takes an integer, not '" + given + "'", "give a whole number");
+  throw usage_error("--" + name + " takes an integer, not '" + given + "'", "use a whole number");
 }
 
 double CommandLine::seconds(const std::string& name) const {

@@ -80,7 +80,7 @@ Json inspect_python(const std::string& python) {
   throw Error(Code::tool_failed,
               python + (end.timed_out ? std::string(" took too long") : " ended with " + app::ending_text(end.status)) +
                   (end.words.empty() ? "" : ": " + end.words),
-              "give a Python of version 3.10 or newer with --python", Place{.stage = "look at Python"});
+              "pass a Python of version 3.10 or newer with --python", Place{.stage = "look at Python"});
 }
 
 bool is_set(const char* variable) {
@@ -177,7 +177,7 @@ void find_problems(const Json& report, Diagnostics& findings) {
     findings.push_back(
         warning(Code::needs_command,
                 "the Python package is whence " + found.at("version").dump() + ", the command " WHENCE_VERSION,
-                "install both from one wheel, or give the other Python with --python",
+                "install both from one wheel, or pass the other Python with --python",
                 Place{.file = found.at("folder"), .stage = "look at Python"}));
   }
   for (const Json& each : report.at("packages")) {

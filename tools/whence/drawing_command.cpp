@@ -22,7 +22,7 @@ ExitCode put_drawing(const CommandLine& line, const app::Drawing& drawing,
                      const std::function<void(const view::PutText&)>& write) {
   const std::string output = line.text_or("output", "");
   if (line.json() && output.empty()) {
-    throw Error(Code::usage, "--json describes the written file, and without -o no file is written", "give -o FILE",
+    throw Error(Code::usage, "--json describes the written file, and without -o no file is written", "pass -o FILE",
                 {.stage = "command line"});
   }
   const view::NodeGraph& graph = drawing.graph;

@@ -89,7 +89,7 @@ std::optional<std::uint64_t> bytes_option(const CommandLine& line, const std::st
   if (!line.has(name)) return std::nullopt;
   const std::int64_t bytes = line.integer_or(name, 0);
   if (bytes >= 0) return static_cast<std::uint64_t>(bytes);
-  throw Error(Code::usage, "--" + name + " " + std::to_string(bytes) + " is not a number of bytes", "give 0 or more",
+  throw Error(Code::usage, "--" + name + " " + std::to_string(bytes) + " is not a number of bytes", "use 0 or more",
               Place{.stage = "command line"});
 }
 
@@ -102,7 +102,7 @@ std::map<std::string, int> parse_custom_opsets(const CommandLine& line) {
     const auto version = parse_number<int>(number);
     if (!version) {
       throw Error(Code::usage, "--custom-opset '" + text + "' is not a domain with a version",
-                  "give it as mylib=1; --opset sets the version of ONNX's own operators",
+                  "write it as mylib=1; --opset sets the version of ONNX's own operators",
                   Place{.stage = "command line"});
     }
     versions[text.substr(0, equals)] = *version;

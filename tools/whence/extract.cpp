@@ -35,9 +35,10 @@ ExitCode run(int argc, char** argv) {
   ExtractOptions options{.module = line.text_or("module", ""), .call = {}, .partial = line.has("partial")};
   options.modules = line.list("modules");
   if (line.has("module") == !options.modules.empty()) {
-    throw Error(Code::usage,
-                line.has("module") ? "--module and --modules were given together" : "no module was given to extract",
-                "give --module NAME, or --modules GLOB as often as needed", {.stage = "command line"});
+    throw Error(
+        Code::usage,
+        line.has("module") ? "--module and --modules were passed together" : "no module to extract was specified",
+        "pass --module NAME, or --modules GLOB as often as needed", {.stage = "command line"});
   }
   if (line.has("call")) options.call = static_cast<int>(line.integer_or("call", 0));
   const ExtractReport report = extract_module(line.text("model"), output, options, weight_files(line));

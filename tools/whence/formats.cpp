@@ -25,12 +25,12 @@ std::vector<ReportForm> report_forms(const CommandLine& line, const std::vector<
   if (chosen.empty()) chosen.push_back(otherwise);
   const std::vector<std::string> outputs = line.list("output");
   if (outputs.size() > chosen.size()) {
-    throw usage_error("--output was given " + std::to_string(outputs.size()) + " times, --format " +
+    throw usage_error("--output was passed " + std::to_string(outputs.size()) + " times, --format " +
                           std::to_string(line.list("format").size()) + " times",
-                      "give a --format for each --output");
+                      "pass a --format for each --output");
   }
   if (chosen.size() > outputs.size() + 1) {
-    throw usage_error("several formats would go to standard output", "give an --output for all but one --format");
+    throw usage_error("several formats would go to standard output", "pass an --output for all but one --format");
   }
   std::vector<ReportForm> forms;
   for (std::size_t i = 0; i < chosen.size(); ++i) {

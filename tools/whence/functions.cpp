@@ -66,13 +66,13 @@ ExitCode run(int argc, char** argv) {
   if (line.has("depth")) {
     options.depth = static_cast<int>(line.integer_or("depth", 1));
     if (*options.depth < 1) {
-      throw Error(Code::usage, "--depth " + line.text("depth") + " is not a number of levels", "give 1 or more",
+      throw Error(Code::usage, "--depth " + line.text("depth") + " is not a number of levels", "use 1 or more",
                   {.stage = "command line"});
     }
   }
   const bool chosen = !options.modules.empty() || !options.types.empty() || options.depth;
   if (line.has("auto") && chosen) {
-    throw Error(Code::usage, "--auto and a choice of modules were given together", "give one of them",
+    throw Error(Code::usage, "--auto and a choice of modules were passed together", "pass only one of them",
                 {.stage = "command line"});
   }
   const std::string output = line.text("output");

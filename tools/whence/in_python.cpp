@@ -1,4 +1,4 @@
-// Finds a Python with the package whence, and replaces this process by it.
+// Finds a Python with the package whence, and replaces this process with it.
 #include "tools/whence/in_python.h"
 
 #include <algorithm>
@@ -123,7 +123,7 @@ void run_in_python(std::span<char*> arguments) {
   }
   const std::string what = std::string(arguments.front()) + (may_take_values(arguments.front()) ? " --values" : "");
   throw Error(Code::usage, "`whence " + what + "` needs the Python package, and " + program + " has no package whence",
-              "run `pip install whence-onnx` in the environment of PyTorch, or give its Python in $WHENCE_PYTHON",
+              "run `pip install whence-onnx` in the environment of PyTorch, or specify its Python in $WHENCE_PYTHON",
               Place{.stage = "command line"});
 }
 

@@ -26,7 +26,7 @@ bool is_in_build_tree();
 
 bool is_in_python(std::span<char*> arguments);
 
-// Replaces this process by `python -m whence` with these arguments, in the Python of python_of_command(). Throws
+// Replaces this process with `python -m whence` with these arguments, in the Python of python_of_command(). Throws
 // Error(usage) if that Python has no package whence.
 [[noreturn]] void run_in_python(std::span<char*> arguments);
 

@@ -58,7 +58,7 @@ std::string option_text(const CommandDescription::Option& option) {
     text += ".\nOne of";
     for (const std::string& word : option.choices) text += " \\fB" + roff(word) + "\\fR";
   }
-  return text + (option.repeated ? ".\nMay be given several times.\n" : ".\n");
+  return text + (option.repeated ? ".\nMay be passed several times.\n" : ".\n");
 }
 
 std::string exit_status() {

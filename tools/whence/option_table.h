@@ -12,7 +12,7 @@ struct OptionRow {
   enum class Kind { text, list, flag, output };
 
   const char* name;         // the flag, without --
-  Kind kind;                // list: may be given several times; output: a file that is written
+  Kind kind;                // list: may be passed several times; output: a file that is written
   const char* placeholder;  // "FILE" names a file that is read; "" for flags and outputs
   const char* help;
   const char* field;    // member of the struct in include/whence/; "" if only the command has the option

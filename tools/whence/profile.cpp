@@ -20,7 +20,7 @@ std::vector<std::string> profiles_of(const CommandLine& line) {
   std::vector<std::string> profiles = line.list("profile");
   if (const auto other = line.optional_text("ort-profile")) profiles.insert(profiles.begin(), *other);
   if (!profiles.empty()) return profiles;
-  throw Error(Code::usage, "missing option --profile", "give the runtime's profile: --profile FILE");
+  throw Error(Code::usage, "missing option --profile", "pass the runtime's profile: --profile FILE");
 }
 
 profile::ModuleProfile read_profile(const CommandLine& line, std::vector<std::string> profiles, std::string optimized) {
@@ -79,7 +79,7 @@ ExitCode run(int argc, char** argv) {
   const std::vector<std::string> against = line.list("against");
   if (against.empty() && line.has("against-optimized")) {
     throw Error(Code::usage, "--against-optimized without --against",
-                "give the profile of that session: --against FILE");
+                "pass the profile of that session: --against FILE");
   }
   const std::vector<std::string> formats = against.empty() ? profile_formats : std::vector<std::string>{"text", "json"};
   const std::vector<ReportForm> forms = report_forms(line, formats, line.json() ? "json" : "text");

@@ -20,7 +20,7 @@ Format parse_format(const std::vector<std::string>& formats, std::size_t number,
     if (output.ends_with(".html") || output.ends_with(".htm")) return Format::html;
     if (output.ends_with(".md") || output.ends_with(".markdown")) return Format::markdown;
     throw Error(Code::usage, "the report format is unknown: " + output + " does not end with .html or .md",
-                "name it report.html or report.md, or give --format html or --format md", {.stage = "command line"});
+                "name it report.html or report.md, or pass --format html or --format md", {.stage = "command line"});
   }
   return one_of("format", formats[number], {"html", "md"}) == "html" ? Format::html : Format::markdown;
 }
@@ -79,7 +79,7 @@ ExitCode run(int argc, char** argv) {
   const std::vector<std::string> outputs = line.list("output"), formats = line.list("format");
   if (outputs.empty() || formats.size() > outputs.size()) {
     throw Error(Code::usage, outputs.empty() ? "missing option --output" : "there are more formats than outputs",
-                "give a file name for each report: -o report.html", {.stage = "command line"});
+                "pass a file name for each report: -o report.html", {.stage = "command line"});
   }
   std::vector<app::ReportOutput> written;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -101,7 +101,7 @@ void lerp(Ctx& c) {
 }
 
 // Bounds that are numbers. If min > max, max wins, in PyTorch and in ONNX. A single bound uses Max or Min: in Clip,
-// runtimes replace a missing bound by the largest finite number, which cuts off infinity.
+// runtimes replace a missing bound with the largest finite number, which cuts off infinity.
 void clamp_between(Ctx& c, bool has_min, bool has_max) {
   const DType dtype = arithmetic_dtype(c.output_dtype());
   std::vector<Val> inputs{c.cast(c.tensor("self"), dtype)};

@@ -125,7 +125,7 @@ void convolution_mode(Ctx& c) {
   if (c.one_of("padding", {"same", "valid"}) == "same") {
     const auto kernel = kernel_shape(c, conv);
     if (!kernel)
-      c.refuse("padding='same' with a kernel of dynamic size is not supported", "give the padding as numbers");
+      c.refuse("padding='same' with a kernel of dynamic size is not supported", "specify the padding as numbers");
     for (std::size_t i = 0; i < axes; ++i) {
       c.expect((*kernel)[i] >= 1 && (*kernel)[i] <= max_count, "the kernel size must be above 0 and fit into 32 bits");
       const std::int64_t total = conv.dilation[i] * ((*kernel)[i] - 1);

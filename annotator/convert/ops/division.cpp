@@ -122,8 +122,8 @@ std::int64_t rounds_for(DType dtype) {
   return static_cast<std::int64_t>(1.4405 * 8 * static_cast<double>(size_of(dtype))) + 2;
 }
 
-// The greatest common divisor of the absolute values, int64; gcd(0, b) is |b|. Each round replaces (a, b) by (b, a mod
-// b), and changes nothing once b is 0.
+// The greatest common divisor of the absolute values, int64; gcd(0, b) is |b|. Each round replaces (a, b) with (b, a
+// mod b), and changes nothing once b is 0.
 Val common_divisor(Ctx& c, Val x, Val y) {
   const auto dims = c.output_dims() ? std::optional<std::vector<Dim>>(*c.output_dims()) : std::nullopt;
   const auto start = [&](Val value, Val other) { return c.typed(broadcast(c, value, {other}), DType::int64, dims); };

@@ -141,7 +141,7 @@ void chunk(Ctx& c) {
     return split_by_size(c, x, axis, *axis_size / *count + (*axis_size % *count > 0 ? 1 : 0), chunks);
   if (count && !c.yields_sequence() && c.output_count() < *count) {
     c.refuse("the axis is dynamic, and the example is cut into fewer pieces than " + std::to_string(*count),
-             "give an example that is long enough, or keep that axis fixed");
+             "pass an example that is long enough, or keep that axis fixed");
   }
   // Split rounds up, like chunk.
   if (count && c.opset() >= 18 && !c.yields_sequence()) return split_evenly(c, x, axis);

@@ -141,7 +141,7 @@ void diag_embed(Ctx& c) {
   c.yield(c.transpose(matrices, order));
 }
 
-// Replaces the diagonal by src [*, k]: moves the axes of the matrix to the end, gathers src[i] for each row with an
+// Replaces the diagonal with src [*, k]: moves the axes of the matrix to the end, gathers src[i] for each row with an
 // element on the diagonal, and selects it there. A diagonal that may be empty gets one more element, which is never
 // selected.
 void diagonal_scatter(Ctx& c) {

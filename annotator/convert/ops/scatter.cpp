@@ -83,7 +83,7 @@ Val spread_values(Ctx& c, Val x, const std::vector<IndexedAxis>& axes, const Ind
   return c.transpose(values, inverse(order));
 }
 
-// A copy of self in which the elements self[indices] are replaced by `values`, or with accumulate increased by them.
+// A copy of self in which the elements self[indices] are replaced with `values` or, with accumulate, increased by them.
 void index_put(Ctx& c) {
   const Val x = c.tensor("self"), values = c.cast(c.tensor("values"), c.dtype(x));
   const std::vector<Val> indices = c.optional_tensors("indices");
@@ -247,7 +247,7 @@ void index_fill(Ctx& c) {
   yield_like_self(c, scattered(c, x, spread_index(c, index, x, shape), value, "none"));
 }
 
-// Replaces elements by those of source, or adds them; indices count in the flattened tensor.
+// Replaces elements with those of source, or adds them; indices count in the flattened tensor.
 void put(Ctx& c) {
   const Val x = c.tensor("self");
   const auto flat = [&](Val v) { return c.rank(v) == 1 ? v : c.emit("Reshape", {v, c.constant_ints({-1})}); };
@@ -260,7 +260,7 @@ void put(Ctx& c) {
 
 // ---- whole tensors ----------------------------------------------------------------------------------------------
 
-// The true elements of the mask, in order, are replaced by the first elements of source.
+// The true elements of the mask, in order, are replaced with the first elements of source.
 void masked_scatter(Ctx& c) {
   const Val x = broadcast(c, c.tensor("self"), {c.tensor("mask")});
   const Val mask = broadcast(c, c.tensor("mask"), {c.tensor("self")});

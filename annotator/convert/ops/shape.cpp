@@ -95,7 +95,7 @@ void unflatten(Ctx& c) {
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   std::vector<Size> shape = shape_of(c, x);
   std::vector<Size> parts = c.sizes("sizes");
-  // Computes the inferred part if it is known, since Reshape cannot infer it next to a size of 0.
+  // Computes the inferred part if it is known: Reshape cannot infer it next to a size of 0.
   std::int64_t others = 1;
   bool known = true;
   Size* open = nullptr;

@@ -176,8 +176,8 @@ void unfold(Ctx& c) {
 
 // ---- replaced parts ---------------------------------------------------------------------------------------------
 
-// Replaces every step-th element of x[range] by `src`. Slices iota(axis) the same way as x to get the indices, since an
-// end may count from the back or be out of range.
+// Replaces every step-th element of x[range] with `src`. Slices iota(axis) the same way as x to get the indices: an end
+// may count from the back or be out of range.
 Val replaced_strided(Ctx& c, Val x, Val src, const Range& range) {
   const Val every = c.emit("Range", {c.constant_int(0), c.dim_of(x, range.axis), c.constant_int(1)});
   Val indices = sliced(c, every, {0, range.start, range.end, range.step});
@@ -199,7 +199,7 @@ Val part_after(Ctx& c, Val x, Val before, Val src, const Range& range) {
   return from(x, c.emit("Add", {size_before, c.dim_of(src, range.axis)}));
 }
 
-// Replaces x[range] by `src`: concatenates the part before, src and the part after.
+// Replaces x[range] with `src`: concatenates the part before, src and the part after.
 Val replaced(Ctx& c, Val x, Val src, const Range& range) {
   if (is_all(range)) return src;
   if (range.step != Size{1}) return replaced_strided(c, x, src, range);
@@ -232,7 +232,7 @@ Val index_mask(Ctx& c, const Size& index, std::optional<std::int64_t> axis_size,
   return c.constant_tensor({DType::boolean, shape, Bytes::copy_of(mask.data(), mask.size())});
 }
 
-// Replaces x[index] along dim by `src`.
+// Replaces x[index] along dim with `src`.
 void select_scatter(Ctx& c) {
   const Val x = c.tensor("self"), src = c.cast(c.tensor("src"), c.output_dtype());
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));

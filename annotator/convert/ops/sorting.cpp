@@ -119,7 +119,7 @@ Val at(Ctx& c, Val values, Val positions, std::int64_t axis) {
   return c.typed(c.emit("GatherElements", {values, positions}, {{"axis", axis}}), c.dtype(values));
 }
 
-// Replaces NaN by infinity, which sorts last; the median is the lower middle one of the `numbers` other elements.
+// Replaces NaN with infinity, which sorts last; the median is the lower middle one of the `numbers` other elements.
 Ranked median_of_numbers(Ctx& c, Val x, std::int64_t axis) {
   const DType dtype = c.dtype(x);
   const Val is_nan = c.typed(c.emit("IsNaN", {x}), DType::boolean);

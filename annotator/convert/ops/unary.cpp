@@ -65,7 +65,7 @@ void angle(Ctx& c) {
 }
 
 // x = mantissa * 2^exponent with 0.5 <= |mantissa| < 1. The logarithm may be off by one, which is corrected. Powers of
-// two are applied in two steps, since 2^-exponent of the smallest numbers exceeds the largest number.
+// two are applied in two steps: 2^-exponent of the smallest numbers exceeds the largest number.
 void frexp(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val x = c.tensor("self"), size = c.emit("Abs", {x}), zero = number(c, 0), half = number(c, 0.5);
@@ -162,7 +162,7 @@ void isfinite(Ctx& c) {
   c.yield(c.emit("Less", {c.emit("Abs", {x}), c.constant_number(kInfinity, c.dtype(x))}));
 }
 
-// Replaces NaN by `nan` (0) and the infinities by `posinf`, `neginf` (the dtype's extremes).
+// Replaces NaN with `nan` (0) and the infinities with `posinf`, `neginf` (the dtype's extremes).
 void nan_to_num(Ctx& c) {
   Val x = c.tensor("self");
   const DType dtype = c.dtype(x);

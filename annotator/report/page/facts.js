@@ -66,7 +66,7 @@ function showFacts(row) {
       ` Unknown for ${counted(module.uncounted, 'node')}: their sizes are dynamic, or their operators have no ` +
         'formula.') +
     (module.unsized === 0 || data.open_sizes.length === 0 ? '' : ` Sizes without a number: ${data.open_sizes.map(shown).join(', ')}; ` +
-      'give one with --size NAME=N, or all with --size all=N.');
+      'pass one with --size NAME=N, or all with --size all=N.');
   const more = [];
   if (module.calls !== null && module.calls > 0) {
     more.push(figure(grouped(module.calls), module.calls === 1 ? 'call' : 'calls'));

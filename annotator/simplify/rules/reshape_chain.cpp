@@ -19,8 +19,8 @@ namespace {
 
 bool only_reshapes(const GraphNode& node) { return is(node, operators::reshapes); }
 
-// Returns `target` with copied sizes replaced by those of `dims`. One dynamic size may become -1, because the number of
-// elements determines it; nullopt if several are dynamic.
+// Returns `target` with copied sizes replaced with those of `dims`. One dynamic size may become -1, because the number
+// of elements determines it; nullopt if several are dynamic.
 std::optional<std::vector<std::int64_t>> without_copies(std::vector<std::int64_t> target,
                                                         const std::optional<std::vector<Dim>>& dims) {
   bool open = std::ranges::find(target, -1) != target.end();

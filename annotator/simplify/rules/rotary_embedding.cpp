@@ -98,7 +98,7 @@ const GraphNode* unsqueeze_of_last_axis(const Rewriter& r, GraphValueId value) {
   return axes && axes->size() == 1 && is_last_axis(r, value, (*axes)[0]) ? node : nullptr;
 }
 
-// Matches [-second half of x, first half of x], or each pair of neighbours a, b replaced by -b, a.
+// Matches [-second half of x, first half of x], or each pair of neighbours a, b replaced with -b, a.
 std::optional<Rotation> swapped_parts(const Rewriter& r, GraphValueId value) {
   const GraphNode* last = r.producer(value);
   if (last == nullptr) return std::nullopt;

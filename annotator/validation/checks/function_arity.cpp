@@ -15,7 +15,7 @@ namespace {
 
 using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
 
-// True if the function needs the input: it is the first input of a node. Other node inputs may be optional.
+// Returns true if the function needs the input: it is the first input of a node. Other node inputs may be optional.
 bool is_required(const OnnxFunction& function, std::string_view input) {
   bool required = false;
   walk_nodes(function.nodes,

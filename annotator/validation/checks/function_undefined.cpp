@@ -1,5 +1,5 @@
 // V105: calls of functions that the model does not define. A domain is checked if the model defines a function in it,
-// or if it belongs to an exporter ("pkg.onnxscript.torch_lib"), since no runtime has kernels for it. A runtime may
+// or if it belongs to an exporter ("pkg.onnxscript.torch_lib"), because no runtime has kernels for it. A runtime may
 // implement other custom domains (com.microsoft), so they are not checked.
 #include <set>
 #include <tuple>
@@ -43,8 +43,8 @@ std::vector<FindingItem> find_function_undefined(const CheckContext& context) {
 const Check function_undefined_check = {
     {"V105", "function_undefined", "calls of functions that the model does not define",
      "export again with the functions included",
-     "A domain is checked if the model defines a function in it, or if it belongs to an exporter, since no runtime has "
-     "kernels for it. Other custom domains are not checked: a runtime may implement them.",
+     "A domain is checked if the model defines a function in it, or if it belongs to an exporter, because no runtime "
+     "has kernels for it. Other custom domains are not checked: a runtime may implement them.",
      Severity::error},
     find_function_undefined};
 

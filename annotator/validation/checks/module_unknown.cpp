@@ -28,7 +28,7 @@ std::vector<FindingItem> find_module_unknown(const CheckContext& context) {
 
 const Check module_unknown_check = {
     {"V303", "module_unknown", "nodes that name a module the model does not have",
-     "give the sidecar of the same model, or annotate the file again",
+     "pass the sidecar of the same model, or annotate the file again",
      "The module is not in the sidecar's module table: the file was annotated from another model. Needs --sidecar.",
      Severity::warning},
     find_module_unknown};

@@ -13,7 +13,7 @@ using onnx_file::find_property;
 
 namespace {
 
-// True if there is white space between the elements of a JSON array.
+// Returns true if there is white space between the elements of a JSON array.
 bool has_space_between(std::string_view array) {
   bool quoted = false;
   for (std::size_t i = 0; i < array.size(); ++i) {

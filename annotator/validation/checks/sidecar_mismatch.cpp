@@ -33,7 +33,7 @@ std::vector<FindingItem> find_sidecar_mismatch(const CheckContext& context) {
 
 const Check sidecar_mismatch_check = {
     {"V302", "sidecar_mismatch", "elements that do not belong to the sidecar",
-     "give the sidecar that was recorded from the same archive",
+     "pass the sidecar that was recorded from the same archive",
      "Coverage would describe the operations of another model. Needs --sidecar.", Severity::warning},
     find_sidecar_mismatch};
 

@@ -1,8 +1,8 @@
 """Adapts a call of a model so that both of PyTorch's tracers accept it: tensors in order as inputs, tensors as outputs.
 
 Keyword arguments, nested arguments, arguments that are not tensors (flags, numbers, None) and dataclass results are
-common in transformers, and neither tracer accepts all of them. During the trace, the model's ``forward`` is replaced by
-one that takes only the tensors. The module object stays the same, so the paths of submodules do not change.
+common in transformers, and neither tracer accepts all of them. During the trace, the model's ``forward`` is replaced
+with one that takes only the tensors. The module object stays the same, so the paths of submodules do not change.
 """
 
 from __future__ import annotations
