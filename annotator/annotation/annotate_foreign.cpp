@@ -58,7 +58,8 @@ bool is_stale(const MatchReport& found, std::size_t index) { return index < foun
 // The keys in which whence states a node's origin.
 constexpr std::array stale_keys = {keys::module, keys::modules,  keys::call,    keys::calls,
                                    keys::scopes, keys::source,   keys::op,      keys::confidence,
-                                   keys::rule,   keys::evidence, keys::version, keys::confidence_operator};
+                                   keys::rule,   keys::evidence, keys::version, keys::confidence_operator,
+                                   keys::primary};
 
 class ForeignEditor : public onnx_file::NodeEditor {
  public:

@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from .annotation.carry import carry
+from .annotation.keep import KeepReport, keep
 from .annotation.reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
 from .editing.device_placement import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
 from .editing.model_functions import Function, FunctionsReport, functions, inline
@@ -55,13 +56,14 @@ _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare(
 
 __all__ = [
     "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Crossing", "DeviceShare",
-    "Diagnostic", "Difference", "Explanation", "FirstDifference", "Function", "FunctionsReport", "ModuleAccuracy",
+    "Diagnostic", "Difference", "Explanation", "FirstDifference", "Function", "FunctionsReport", "KeepReport",
+    "ModuleAccuracy",
     "ModuleChange", "ModuleRow", "ModuleRows", "ModuleSensitivity", "ModuleTime", "ONNXProgram", "OutputDifference",
     "PlaceReport", "PlacementDifference", "Profile", "Recording", "SelectedNode", "Selection", "SensitivityReport",
     "SharedWeights", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError", "WhenceWarning",
     "accuracy",
     "annotate", "carry", "compare", "diff", "explain", "export", "extract", "functions", "inline",
-    "is_in_onnx_export", "place", "profile", "record", "record_values", "register_custom_op", "select",
+    "is_in_onnx_export", "keep", "place", "profile", "record", "record_values", "register_custom_op", "select",
     "select_model_mode_for_export", "sensitivity", "share_weights", "show", "unconvertible_ops",
     "unregister_custom_op", "validate", "verify",
 ]

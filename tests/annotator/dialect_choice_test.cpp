@@ -62,7 +62,7 @@ TEST(PlacementText, ListsAtMostTwentyDifferences) {
   result.compared.emplace();
   result.compared->as_placed = 5;
   const std::string without_differences = to_text(result);
-  EXPECT_TRUE(without_differences.ends_with("0 elsewhere, 0 not in its list\n")) << without_differences;
+  EXPECT_TRUE(without_differences.ends_with("0 elsewhere, 0 not listed\n")) << without_differences;
   for (int i = 0; i < 22; ++i)
     result.compared->differences.push_back({"n" + std::to_string(i), "m", "gpu", "CPUExecutionProvider"});
   const std::string with_differences = to_text(result);

@@ -7,7 +7,7 @@ import file_cache
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(file_cache, "FOLDER", tmp_path / "kept")
     (tmp_path / "source.py").write_text("first")
     yield tmp_path / "source.py"
     file_cache.folder.cache_clear()
@@ -32,7 +32,7 @@ def test_a_file_is_created_again_after_a_change(source, monkeypatch, change):
     else:
         packages = file_cache.environment_text()
         assert "torch-" in packages
-        monkeypatch.setattr(kept, "environment_text", lambda: packages.replace("torch-", "torch-1"))
+        monkeypatch.setattr(file_cache, "environment_text", lambda: packages.replace("torch-", "torch-1"))
     after = file_cache.cached(folder(source) / "file", lambda path: path.write_text("made again"))
     assert after.read_text() == "made again" and not before.exists()
 

@@ -137,7 +137,7 @@ def test_carry_adds_modules_to_the_tools_file(folder, tmp_path, tool):
                               f"{command_line(folder, tool)} && cp {{out}} {tool_file}")
     assert without_metadata(out) == without_metadata(tool_file)
     assert (folder / "net.onnx").read_bytes() == before
-    assert sorted(os.listdir(tmp_path)) == ["tool.onnx", "out.onnx"]
+    assert sorted(os.listdir(tmp_path)) == ["out.onnx", "tool.onnx"]
     nodes = onnx.load(out).graph.node
     assert report["nodes"] == len(nodes) > 5
     assert report["before"]["exact"] == report["before"]["nodes"] and report["unattributed"] == 0

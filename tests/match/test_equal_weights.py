@@ -383,7 +383,7 @@ def test_one_of_several_equal_layers_has_no_certain_module(tmp_path):
     layer_values = {output for node in layer for output in node.output}
     part_inputs = sorted({name for node in layer for name in node.input if name and name not in weights | layer_values})
     part = onnx.utils.Extractor(file).extract_model(part_inputs, list(layer[-1].output))
-    new_names = {part.graph.input[0].name: "input", part.graph.output[0].name: "output"}
+    new_names = {part.graph.input[0].name: "part_input", part.graph.output[0].name: "part_output"}
     for value in [*part.graph.input, *part.graph.output]:
         value.name = new_names[value.name]
     for node in part.graph.node:

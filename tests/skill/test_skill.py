@@ -157,7 +157,7 @@ def test_the_dialogues_show_real_output(folder):
     assert second["changed_nodes"][0]["differences"][0].startswith("blocks.2.up.weight: 8,192 of 8,192 elements")
     explained, selected = (json.loads(shell(folder, line).stdout) for line in node)
     line = (command.ROOT / "tests/skill/network.py").read_text().splitlines().index(
-        "        return x + self.down(hidden)  # the residual") + 1
+        "        return x + self.down(hidden)  # residual connection") + 1
     assert explained["module"] == "blocks.1.down" and explained["confidence"] == "exact"
     assert f"`network.py:{line} forward`" in PAGE
     assert "/blocks.1/down/Gemm" in json.loads(selected["text"])["nodes_to_exclude"]

@@ -9,7 +9,7 @@ import torch
 
 import command
 from models import zoo
-from record.test_record_modules import truth_of_modules
+from record.test_record_modules import expected_modules
 from validate.onnx_files import chain, known, model
 from validate.test_coverage import annotated, schema
 
@@ -20,7 +20,7 @@ def modules(*arguments) -> dict:
 
 def test_a_sidecar_has_the_models_module_tree():
     rows = modules(annotated("bert_tiny")[1])
-    truth = {row["path"]: row for row in truth_of_modules(zoo.MODELS["bert_tiny"].model())}
+    truth = {row["path"]: row for row in expected_modules(zoo.MODELS["bert_tiny"].model())}
     assert list(rows) == list(truth)
     for path, row in rows.items():
         for column, true_column in [("type", "type"), ("parent", "parent"), ("aliases", "aliases"),
@@ -43,7 +43,7 @@ def test_the_tree_of_a_torch_export_archive_needs_no_libtorch(tmp_path):
     entry, path = zoo.MODELS["bert_tiny"], tmp_path / "m.pt2"
     torch.export.save(zoo.program("bert_tiny"), path)
     rows = modules(path)
-    assert set(rows) == {row["path"] for row in truth_of_modules(entry.model())}
+    assert set(rows) == {row["path"] for row in expected_modules(entry.model())}
     assert rows["encoder.layer.1.attention.self.query"]["operators"] == {"aten::linear": 1}
     assert rows[""]["parameters"] == modules(annotated("bert_tiny")[1])[""]["parameters"]
     schema("show").validate(command.run_json("show", path))

@@ -6,6 +6,8 @@
 namespace whence::origin::keys {
 
 inline constexpr std::string_view modules = "pkg.whence.modules";  // JSON array, if there are several
+// The module of the main operation, if there are several; written by Python's whence.keep.
+inline constexpr std::string_view primary = "pkg.whence.primary";
 // The identity of the operation, "encoder.fc/0/linear/0" (operation_ids.h); for a fused node, a JSON array.
 inline constexpr std::string_view id = "pkg.whence.id";
 inline constexpr std::string_view call = "pkg.whence.call";

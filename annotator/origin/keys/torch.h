@@ -16,7 +16,5 @@ inline constexpr std::string_view stack_trace = "pkg.torch.onnx.stack_trace";
 // is relative to the one before it: ['', 'model', 'layers.0', 'self_attn'].
 inline constexpr std::string_view onnxscript_class_hierarchy = "pkg.onnxscript.class_hierarchy";
 inline constexpr std::string_view onnxscript_name_scopes = "pkg.onnxscript.name_scopes";
-// The rules of onnxscript's rewriter that made the node, "PackQKVForGQA, AttentionToGQA".
-inline constexpr std::string_view rule_name = "pkg.onnxscript.rewriter.rule_name";
 
 }  // namespace whence::origin::keys

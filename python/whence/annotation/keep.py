@@ -1,0 +1,226 @@
+"""keep: keeps the origins of nodes while tools edit a model in memory with onnx_ir.
+
+onnxscript's rewriter, optimizer and version converter, onnx_ir's passes and the fusions of transformers edit graphs by
+three methods of onnx_ir: they create a node, they let the readers of a value read another one, and they remove what
+nobody reads any longer. ``keep`` observes these methods. The nodes that nobody reads after a replacement are what the
+new nodes replaced.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base.optional_packages import import_optional
+from ..base.report_printing import Printed, counted
+from . import node_origins
+from .node_origins import Origin
+
+_EXPORTER_KEYS = ("namespace", "pkg.torch.onnx.", "pkg.onnxscript.")
+
+
+@dataclass(repr=False)
+class KeepReport(Printed):
+    """What happened to the nodes inside ``whence.keep``."""
+
+    replaced: int = 0             # new nodes with the origins of the nodes that they replaced
+    merged: int = 0               # nodes that replaced an equal node
+    by_neighbours: int = 0        # nodes without an origin that got the module of the nodes around them
+    lost: list[str] = field(default_factory=list)  # names of nodes without an origin
+
+    def _headline(self) -> str:
+        text = (f"{counted(self.replaced, 'node')} replaced others, {self.merged} replaced an equal one, "
+                f"{self.by_neighbours} by neighbours")
+        return text + (f"; without an origin: {', '.join(self.lost)}" if self.lost else "")
+
+
+@contextmanager
+def keep(model: Any = None) -> Iterator[KeepReport]:
+    """Keeps the origins of nodes that tools replace, merge and remove in models of onnx_ir.
+
+        with whence.keep():
+            program = torch.onnx.export(model, args, dynamo=True)
+        with whence.keep():
+            exported = OnnxExporter().export(model, inputs, config=OnnxConfig(ort_fusions="cpu"))
+
+    A node that replaces several others gets all of their modules, and ``pkg.whence.primary``: the module of its main
+    operation. Its confidence is that of the weakest of them, ``matched`` at most. The keys of PyTorch and onnxscript are
+    kept from the main operation. At the end, nodes without an origin get the module of the nodes around them: in the
+    graphs to which a node was added, and in ``model``.
+
+    Yields a KeepReport, which is complete after the block. Requires onnx_ir (E0307); tools that edit other representations
+    need ``whence.carry``. Models of other threads are observed, too.
+    """
+    ir = import_optional("onnx_ir", "whence.keep")
+    observer = _Observer()
+    with observer.installed(ir):
+        yield observer.report
+        observer.finish(list(model.graph.all_nodes()) if model is not None else [])
+
+
+def _merger_class() -> Any:
+    """Returns onnxscript's class that copies metadata to new nodes; None without onnxscript, or if it has none."""
+    try:
+        from onnxscript.utils.metadata_merger import MetadataMerger
+    except ImportError:
+        return None
+    return MetadataMerger
+
+
+class _Observer:
+    def __init__(self) -> None:
+        self.report = KeepReport()
+        self.new_nodes: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.dead: weakref.WeakSet[Any] = weakref.WeakSet()
+        # New nodes whose replaced value is computed by a node with further results that are still read.
+        self.waiting: weakref.WeakKeyDictionary[Any, list[list[Any]]] = weakref.WeakKeyDictionary()
+        # The new nodes that together compute the outputs of a new node, which may replace one value after the other.
+        self.groups: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+        self.replacements: weakref.WeakSet[Any] = weakref.WeakSet()  # values that replaced another one
+        self.depth = 0  # of nested calls of the observed methods
+
+    @contextmanager
+    def installed(self, ir: Any) -> Iterator[None]:
+        create, replace_uses, replace_input = ir.Node.__init__, ir.Value.replace_all_uses_with, ir.Node.replace_input_with
+        merger = _merger_class()
+        copy_merged = getattr(merger, "copy_merged_metadata", None)
+
+        def node_created(node: Any, *args: Any, **kwargs: Any) -> None:
+            create(node, *args, **kwargs)
+            self.new_nodes.add(node)
+
+        def uses_replaced(value: Any, replacement: Any, *args: Any, **kwargs: Any) -> None:
+            self.observe(lambda: replace_uses(value, replacement, *args, **kwargs), value, replacement)
+
+        def input_replaced(node: Any, index: int, value: Any) -> None:
+            before = node.inputs[index] if index < len(node.inputs) else None
+            self.observe(lambda: replace_input(node, index, value), before, value)
+
+        def metadata_merged(self: Any, from_nodes: Any, to: Any) -> None:
+            """Leaves whence's keys as they are: the merger takes an empty text, the root, for a missing key."""
+            nodes = [to] if isinstance(to, ir.Node) else list(to)
+            before = [node_origins.whence_keys(node.metadata_props) for node in nodes]
+            copy_merged(self, from_nodes, to)
+            for node, keys in zip(nodes, before):
+                if keys:
+                    node_origins.restore(keys, node.metadata_props)
+
+        ir.Node.__init__, ir.Value.replace_all_uses_with = node_created, uses_replaced
+        ir.Node.replace_input_with = input_replaced
+        if copy_merged is not None:
+            merger.copy_merged_metadata = metadata_merged
+        try:
+            yield
+        finally:
+            ir.Node.__init__, ir.Value.replace_all_uses_with = create, replace_uses
+            ir.Node.replace_input_with = replace_input
+            if copy_merged is not None:
+                merger.copy_merged_metadata = copy_merged
+
+    def observe(self, replace: Callable[[], None], old: Any, new: Any) -> None:
+        self.depth += 1
+        try:
+            replace()
+        finally:
+            self.depth -= 1
+        if self.depth == 0 and old is not None and new is not None and old is not new:
+            self.replaced(old, new)
+
+    def replaced(self, old: Any, new: Any) -> None:
+        producer = new.producer()
+        if old.producer() is None or producer is None:
+            return  # of a graph input or an initializer
+        dead = self.nodes_that_died(old.producer())
+        further_output = producer in self.groups and new not in self.replacements
+        added = self.groups[producer] if further_output else self.added_nodes(producer)
+        if len(producer.outputs) > 1:
+            self.groups.setdefault(producer, added)
+        self.replacements.add(new)
+        if not dead:
+            self.waiting.setdefault(old.producer(), []).append(added)
+            return
+        if any(new is value for node in dead for value in node.inputs):
+            return  # the dead nodes were left out, not replaced
+        late = [nodes for node in dead for nodes in self.waiting.pop(node, [])]
+        for nodes in [*late, added]:
+            for node in nodes:
+                self.inherit(node, dead)
+
+    def nodes_that_died(self, producer: Any) -> list[Any]:
+        """Returns ``producer`` and the nodes before it that nobody reads any longer, in an order in which the last one is
+        ``producer``; nothing if it is still read."""
+        dead: list[Any] = []
+        candidates = [producer]
+        while candidates:
+            node = candidates.pop()
+            if node in self.dead or any(output.is_graph_output() or any(use.node not in self.dead for use in output.uses())
+                                        for output in node.outputs):
+                continue
+            self.dead.add(node)
+            dead.append(node)
+            candidates += [value.producer() for value in node.inputs if value is not None and value.producer() is not None]
+        return dead[::-1]
+
+    def added_nodes(self, producer: Any) -> list[Any]:
+        """Returns ``producer`` and the new nodes before it that have no origin yet."""
+        added, candidates = [producer], [producer]
+        while candidates:
+            for value in candidates.pop().inputs:
+                node = value.producer() if value is not None else None
+                if node in self.new_nodes and node not in added and node_origins.read(node.metadata_props) is None:
+                    added.append(node)
+                    candidates.append(node)
+        return added
+
+    def inherit(self, node: Any, dead: list[Any]) -> None:
+        before = node_origins.read(node.metadata_props)
+        sources = dead if before is None else [*dead, node]
+        origin = node_origins.merge(node.op_type, sources)
+        if origin is None:
+            return
+        if before is None:
+            self.report.replaced += 1
+            self.copy_exporter_keys(node, origin, dead)
+        else:
+            self.report.merged += 1
+        if origin.by_whence or len(origin.modules) > 1:
+            node_origins.write(origin, node.metadata_props, node.domain, node.op_type, "kept")
+
+    def copy_exporter_keys(self, node: Any, origin: Origin, dead: list[Any]) -> None:
+        """Copies the keys of PyTorch and onnxscript from a node of the primary module."""
+        for each in reversed(dead):
+            stated = node_origins.read(each.metadata_props)
+            if stated is not None and stated.primary == origin.primary:
+                for key, value in each.metadata_props.items():
+                    if key.startswith(_EXPORTER_KEYS):
+                        node.metadata_props.setdefault(key, value)
+                return
+
+    def finish(self, nodes: list[Any]) -> None:
+        """Gives nodes without an origin the common module of their readers, or else of the nodes that they read. Leaves
+        nodes for which annotate found no module."""
+        graphs = {id(node.graph): node.graph for node in [*self.new_nodes, *nodes] if node.graph is not None}
+        for graph in graphs.values():
+            open_nodes = [node for node in graph if node_origins.is_unknown(node.metadata_props)]
+            for node in reversed(open_nodes):
+                self.infer(node, [use.node for output in node.outputs for use in output.uses()])
+            for node in open_nodes:
+                self.infer(node, [value.producer() for value in node.inputs if value is not None])
+            self.report.lost += [node.name or node.op_type for node in open_nodes
+                               if node_origins.is_unknown(node.metadata_props)]
+
+    def infer(self, node: Any, neighbours: list[Any]) -> None:
+        if node_origins.read(node.metadata_props) is not None:
+            return
+        stated = [node_origins.read(each.metadata_props) for each in neighbours if each is not None]
+        known = [origin.primary for origin in stated if origin is not None]
+        if not known:
+            return
+        self.report.by_neighbours += 1
+        module = node_origins.common_module(known)
+        word = "inferred" if all(each == module for each in known) else "ancestor"
+        origin = Origin((module,), module, node_origins.CONFIDENCES.index(word))
+        node_origins.write(origin, node.metadata_props, node.domain, node.op_type, "dataflow")

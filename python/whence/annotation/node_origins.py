@@ -1,0 +1,163 @@
+"""The origin that a node's metadata states, and the origin of a node that replaces several others."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import os
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .reports import CONFIDENCES
+
+_MODULE, _MODULES, _PRIMARY = "pkg.whence.module", "pkg.whence.modules", "pkg.whence.primary"
+_CONFIDENCE, _RULE, _OPERATOR = "pkg.whence.confidence", "pkg.whence.rule", "pkg.whence.operator"
+_STAMP, _ID, _SOURCE = "pkg.whence.op", "pkg.whence.id", "pkg.whence.source"
+_TORCH_SCOPES, _BUILDER_SCOPES = "pkg.torch.onnx.name_scopes", "pkg.onnxscript.name_scopes"
+_CAPTURED_ROOT, _UNKNOWN = "_export_root", "_empty_nn_module_stack"
+_MATCHED, _INFERRED = CONFIDENCES.index("matched"), CONFIDENCES.index("inferred")
+
+_ATTENTIONS = {"Attention", "GroupQueryAttention", "MultiHeadAttention", "PackedAttention", "PackedMultiHeadAttention", "SDPA",
+               "SparseAttention", "PagedAttention"}
+_PRODUCTS = {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul", "MatMulInteger", "MatMulNBits"}
+_NORM_STEPS = {"Pow", "ReduceMean", "Reciprocal", "Rsqrt", "Sqrt"}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a node comes from, as its metadata states it."""
+
+    modules: tuple[str, ...]          # qualified names, "" for the root; never empty
+    primary: str                      # the module of the main operation
+    confidence: int                   # an index of CONFIDENCES
+    operations: tuple[int, ...] = ()  # numbers of recorded operations
+    ids: tuple[str, ...] = ()         # identities of recorded operations
+    source: str = ""
+    by_whence: bool = False           # read from whence's keys, not from the exporter's
+
+
+def common_module(modules: Iterable[str]) -> str:
+    """Returns the lowest common ancestor of qualified names."""
+    paths = [module.split(".") if module else [] for module in modules]
+    return ".".join(os.path.commonprefix(paths)) if paths else ""
+
+
+def read(metadata: Mapping[str, str]) -> Origin | None:
+    """Returns the origin in whence's keys, else in the exporter's; None if no key names a module."""
+    if _MODULE in metadata:
+        return _read_whence(metadata)
+    if _CONFIDENCE in metadata:
+        return None
+    module = _exporter_module(metadata)
+    return None if module is None else Origin((module,), module, _INFERRED)
+
+
+def is_unknown(metadata: Mapping[str, str]) -> bool:
+    """Returns true if no key names a module, and annotate did not look for one."""
+    return _CONFIDENCE not in metadata and read(metadata) is None
+
+
+def _read_whence(metadata: Mapping[str, str]) -> Origin:
+    module = metadata[_MODULE]
+    modules = tuple(_strings(metadata.get(_MODULES, ""))) or (module,)
+    word = metadata.get(_CONFIDENCE, "inferred")
+    stamp = metadata.get(_STAMP, "").rpartition(":")[2]
+    operations = tuple(int(number) for number in stamp.split(",") if number.isdigit())
+    identity = metadata.get(_ID, "")
+    ids = tuple(_strings(identity)) or ((identity,) if identity else ())
+    return Origin(modules, metadata.get(_PRIMARY, module), CONFIDENCES.index(word) if word in CONFIDENCES else _INFERRED,
+                  operations, ids, metadata.get(_SOURCE, ""), by_whence=True)
+
+
+def _strings(text: str) -> list[str]:
+    """Returns the texts of a JSON array; nothing for other text."""
+    try:
+        entries = json.loads(text)
+    except ValueError:
+        return []
+    return [entry for entry in entries if isinstance(entry, str)] if isinstance(entries, list) else []
+
+
+def _exporter_module(metadata: Mapping[str, str]) -> str | None:
+    names = _names(metadata.get(_TORCH_SCOPES, ""))[:-1]  # the last one is the operation
+    if names:
+        modules = [name for name in names if name != _CAPTURED_ROOT and not name.startswith(_UNKNOWN)]
+        return modules[-1].removeprefix(f"{_CAPTURED_ROOT}.") if modules else None
+    relative = _names(metadata.get(_BUILDER_SCOPES, ""))
+    return ".".join(filter(None, relative)) if relative else None
+
+
+@functools.lru_cache(maxsize=4096)  # the nodes of a module have the same text
+def _names(text: str) -> tuple[str, ...]:
+    try:
+        names = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return ()
+    return tuple(map(str, names)) if isinstance(names, list) else ()
+
+
+def merge(op_type: str, nodes: Sequence[Any]) -> Origin | None:
+    """Returns the origin of a node of ``op_type`` that replaces ``nodes``, whose last one computed the replaced value;
+    None if none of them has an origin."""
+    origins = [(node, origin) for node in nodes if (origin := read(node.metadata_props)) is not None]
+    if not origins:
+        return None
+    every = [origin for _, origin in origins]
+    main = [origin for node, origin in origins if node in _main_nodes(op_type, [node for node, _ in origins])]
+    return Origin(_distinct(module for origin in every for module in origin.modules),
+                  common_module(origin.primary for origin in main), max(_MATCHED, *(origin.confidence for origin in every)),
+                  tuple(sorted({number for origin in every for number in origin.operations})),
+                  _distinct(identity for origin in every for identity in origin.ids), main[-1].source,
+                  any(origin.by_whence for origin in every))
+
+
+def _distinct(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _main_nodes(op_type: str, nodes: Sequence[Any]) -> list[Any]:
+    """Returns the nodes that do what an operator of ``op_type`` is named after; by default the last node."""
+    if op_type in _ATTENTIONS:
+        kinds = [lambda node: node.op_type in _ATTENTIONS, lambda node: node.op_type == "Softmax"]
+    elif "Norm" in op_type:
+        kinds = [lambda node: "Norm" in node.op_type, lambda node: node.op_type in _NORM_STEPS]
+    elif op_type in _PRODUCTS:
+        kinds = [lambda node: node.op_type in _PRODUCTS]
+    else:
+        kinds = []
+    for is_main in kinds:
+        if found := [node for node in nodes if is_main(node)]:
+            return found
+    return [nodes[-1]]
+
+
+def whence_keys(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in metadata.items() if key.startswith("pkg.whence.")}
+
+
+def restore(keys: Mapping[str, str], metadata: MutableMapping[str, str]) -> None:
+    """Replaces whence's keys with ``keys``."""
+    for key in whence_keys(metadata):
+        del metadata[key]
+    metadata.update(keys)
+
+
+def write(origin: Origin, metadata: MutableMapping[str, str], domain: str, op_type: str, rule: str) -> None:
+    """Writes whence's keys of an origin, in place of those that the node has."""
+    restore({}, metadata)
+    metadata[_MODULE] = common_module(origin.modules)
+    if len(origin.modules) > 1:
+        metadata[_MODULES] = json.dumps(list(origin.modules))
+        metadata[_PRIMARY] = origin.primary
+    metadata[_CONFIDENCE], metadata[_RULE] = CONFIDENCES[origin.confidence], rule
+    if domain not in ("", "ai.onnx"):
+        metadata[_OPERATOR] = f"{domain}::{op_type}"
+    if origin.operations:
+        numbers = ",".join(map(str, origin.operations))
+        metadata[_STAMP] = numbers if len(origin.operations) == 1 else f"fused:{numbers}"
+    if origin.ids:
+        metadata[_ID] = origin.ids[0] if len(origin.ids) == 1 else json.dumps(list(origin.ids))
+    if origin.source:
+        metadata[_SOURCE] = origin.source

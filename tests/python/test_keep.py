@@ -1,0 +1,246 @@
+"""`whence.keep`: origins while onnxscript, onnx_ir and transformers edit a model in memory."""
+
+import json
+
+import numpy as np
+import onnx_ir
+import onnxruntime
+import onnxscript
+import pytest
+import torch
+from onnx_ir.passes import common
+from onnxscript.rewriter import pattern
+
+import command
+import whence
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+
+
+def of_module(name: str) -> dict[str, str]:
+    return {SCOPES: repr(["", name, "call"])}
+
+
+def annotated(name: str, operation: int) -> dict[str, str]:
+    return {"pkg.whence.module": name, "pkg.whence.confidence": "exact", "pkg.whence.op": str(operation),
+            "pkg.whence.id": f"{name}/0/op/0"}
+
+
+def chain(*steps: tuple[str, dict[str, str]]) -> onnx_ir.Model:
+    """Returns a model that applies unary operators one after the other, each with its metadata."""
+    x = onnx_ir.Value(name="x", shape=onnx_ir.Shape([2, 3]), type=onnx_ir.TensorType(onnx_ir.DataType.FLOAT))
+    value, nodes = x, []
+    for number, (op_type, metadata) in enumerate(steps):
+        node = onnx_ir.node(op_type, [value], name=f"n{number}")
+        node.metadata_props.update(metadata)
+        value = node.outputs[0]
+        value.name, value.shape, value.type = f"v{number}", x.shape, x.type
+        nodes.append(node)
+    graph = onnx_ir.Graph([x], [value], nodes=nodes, opset_imports={"": 18}, name="chain")
+    return onnx_ir.Model(graph, ir_version=10)
+
+
+def softplus_of_abs() -> pattern.RewriteRule:
+    return pattern.RewriteRule(lambda op, x: op.Softplus(op.Abs(x)), lambda op, x: op.Fused(x, _domain="tool"))
+
+
+@pytest.mark.parametrize("metadata", ["of the exporter", "of whence"])
+def test_node_of_a_rewrite_rule_has_all_modules(metadata):
+    keys = of_module if metadata == "of the exporter" else lambda name: annotated(name, ord(name))
+    model = chain(("Relu", keys("a")), ("Abs", keys("b")), ("Softplus", keys("c")), ("Tanh", keys("d")))
+    with whence.keep() as report:
+        assert softplus_of_abs().apply_to_model(model) == 1
+    fused = next(node for node in model.graph if node.op_type == "Fused").metadata_props
+    assert json.loads(fused["pkg.whence.modules"]) == ["b", "c"] and fused["pkg.whence.module"] == ""
+    assert fused["pkg.whence.primary"] == "c" and fused["pkg.whence.operator"] == "tool::Fused"
+    if metadata == "of whence":
+        assert fused["pkg.whence.confidence"] == "matched" and fused["pkg.whence.op"] == "fused:98,99"
+        assert json.loads(fused["pkg.whence.id"]) == ["b/0/op/0", "c/0/op/0"]
+    else:
+        assert fused["pkg.whence.confidence"] == "inferred" and fused[SCOPES] == of_module("c")[SCOPES]
+    assert (report.replaced, report.lost) == (1, [])
+    assert "1 node replaced others" in str(report)
+
+
+def test_without_keep_the_rewriter_keeps_one_module():
+    model = chain(("Abs", of_module("b")), ("Softplus", of_module("c")))
+    softplus_of_abs().apply_to_model(model)
+    [fused] = model.graph
+    assert fused.metadata_props[SCOPES] in (of_module("b")[SCOPES], of_module("c")[SCOPES])
+    assert not any(key.startswith("pkg.whence") for key in fused.metadata_props)
+
+
+def test_nodes_of_one_module_get_only_the_exporters_keys():
+    model = chain(("Abs", of_module("b")), ("Softplus", of_module("b")))
+    with whence.keep():
+        softplus_of_abs().apply_to_model(model)
+    keys = next(iter(model.graph)).metadata_props
+    assert keys[SCOPES] == of_module("b")[SCOPES] and not any(key.startswith("pkg.whence") for key in keys)
+
+
+def test_edits_by_hand_are_observed():
+    """As in transformers: nodes are inserted, their result replaces another, and the old nodes are removed later."""
+    model = chain(("Relu", of_module("a")), ("Abs", of_module("b")), ("Softplus", of_module("c")), ("Tanh", of_module("d")))
+    relu, absolute, softplus, _ = model.graph
+    with whence.keep() as report:
+        first = onnx_ir.node("Neg", [relu.outputs[0]], name="first")
+        second = onnx_ir.node("Exp", [first.outputs[0]], name="second")
+        model.graph.insert_before(softplus, [first, second])
+        softplus.outputs[0].replace_all_uses_with(second.outputs[0])
+        common.RemoveUnusedNodesPass()(model)
+    assert [node.op_type for node in model.graph] == ["Relu", "Neg", "Exp", "Tanh"]
+    for node in (first, second):
+        assert json.loads(node.metadata_props["pkg.whence.modules"]) == ["b", "c"]
+    assert report.replaced == 2
+    assert absolute.graph is None
+
+
+def test_node_that_is_left_out_passes_its_module_to_no_other():
+    model = chain(("Relu", of_module("a")), ("Identity", of_module("b")), ("Tanh", of_module("c")))
+    with whence.keep():
+        common.IdentityEliminationPass()(model)
+    assert [(node.op_type, node.metadata_props) for node in model.graph] == [("Relu", of_module("a")), ("Tanh", of_module("c"))]
+
+
+def test_equal_nodes_that_are_merged_have_both_modules():
+    model = chain(("Relu", of_module("a")), ("Tanh", of_module("b")))
+    relu, tanh = model.graph
+    other = onnx_ir.node("Relu", [model.graph.inputs[0]])
+    other.metadata_props.update(of_module("c"))
+    total = onnx_ir.node("Add", [tanh.outputs[0], other.outputs[0]])
+    total.metadata_props.update(of_module("d"))
+    model.graph.extend([other, total])
+    model.graph.outputs[0] = total.outputs[0]
+    with whence.keep() as report:
+        common.CommonSubexpressionEliminationPass()(model)
+    assert sorted(json.loads(relu.metadata_props["pkg.whence.modules"])) == ["a", "c"] and report.merged == 1
+    assert tanh.metadata_props == of_module("b")
+
+
+def test_inserted_node_has_the_module_of_its_reader():
+    model = chain(("Relu", of_module("a")), ("Tanh", of_module("b")))
+    relu, tanh = model.graph
+    with whence.keep() as report:
+        cast = onnx_ir.node("Cast", [relu.outputs[0]], {"to": 1})
+        model.graph.insert_before(tanh, cast)
+        tanh.replace_input_with(0, cast.outputs[0])
+    assert cast.metadata_props["pkg.whence.module"] == "b"
+    assert cast.metadata_props["pkg.whence.confidence"] == "inferred" and report.by_neighbours == 1
+
+
+def test_node_without_known_neighbours_is_reported():
+    model = chain(("Relu", {}), ("Tanh", {}))
+    with whence.keep(model) as report:
+        pass
+    assert report.lost == ["n0", "n1"] and "without an origin: n0, n1" in str(report)
+
+
+def test_methods_of_onnx_ir_are_restored_after_an_error():
+    before = onnx_ir.Value.replace_all_uses_with, onnx_ir.Node.replace_input_with, onnx_ir.Node.__init__
+    with pytest.raises(RuntimeError, match="of the tool"), whence.keep():
+        raise RuntimeError("of the tool")
+    assert before == (onnx_ir.Value.replace_all_uses_with, onnx_ir.Node.replace_input_with, onnx_ir.Node.__init__)
+
+
+class Twice(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)) * x.shape[0])
+
+
+def test_torch_export_and_version_converter(tmp_path):
+    """Every node has a module, and the numbers are PyTorch's at another size."""
+    torch.manual_seed(0)
+    model, x = Twice().eval(), torch.randn(3, 4)
+    axes = {"x": {0: torch.export.Dim("n")}}
+    with whence.keep():
+        program = torch.onnx.export(model, (x,), dynamo=True, dynamic_shapes=axes, verbose=False)
+        onnxscript.version_converter.convert_version(program.model, 20)
+    onnx_ir.save(program.model, tmp_path / "kept.onnx")
+    counts = command.run_json("validate", tmp_path / "kept.onnx")["coverage"]
+    assert counts["unattributed"] == 0
+    y = torch.randn(5, 4)
+    session = onnxruntime.InferenceSession(tmp_path / "kept.onnx")
+    np.testing.assert_allclose(session.run(None, {"x": y.numpy()})[0], model(y).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+# ---- transformers -------------------------------------------------------------------------------------------------
+
+def values_of(model: onnx_ir.Model, feeds: dict[str, np.ndarray], folder) -> dict[str, np.ndarray]:
+    """Returns the values that ONNX Runtime computes for all nodes."""
+    everything = model.clone()
+    outputs = {value.name for value in everything.graph.outputs}
+    everything.graph.outputs.extend(value for node in everything.graph for value in node.outputs
+                                    if value.name and value.name not in outputs)
+    onnx_ir.save(everything, folder / "everything.onnx")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(folder / "everything.onnx", options)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, {each.name: feeds[each.name] for each in session.get_inputs()})))
+
+
+def is_equal(a: np.ndarray, b: np.ndarray) -> bool:
+    """Returns true for the same elements in any layout."""
+    return a.size == b.size > 1 and np.allclose(np.sort(a, axis=None), np.sort(b, axis=None), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("provider", ["cpu", "webgpu"])
+def test_fused_nodes_of_transformers_have_the_module_of_equal_values(provider, llama, tmp_path):
+    """The truth: a fused node's value equals that of a node of the unfused model, whose module PyTorch recorded."""
+    from transformers.exporters.onnxruntime_fusions import fuse_for_onnxruntime
+
+    unfused = onnx_ir.load(llama)
+    fused = onnx_ir.load(llama)
+    with whence.keep(fused) as report:
+        fuse_for_onnxruntime(fused, provider)
+    assert not report.lost and len(fused.graph) < 0.7 * len(unfused.graph)
+    rng = np.random.default_rng(0)
+    feeds = {"input_ids": rng.integers(0, 90, (3, 5)), "attention_mask": np.ones((3, 5), np.int64)}
+    truth, computed = values_of(unfused, feeds, tmp_path), values_of(fused, feeds, tmp_path)
+    known = [(truth[value.name], module_of(node)) for node in unfused.graph for value in node.outputs
+             if value.name in truth and module_of(node) is not None]
+    wrong, compared = [], 0
+    for node in fused.graph:
+        values = [computed[value.name] for value in node.outputs if value.name in computed]
+        modules = {module for value, module in known if any(is_equal(value, each) for each in values)}
+        if not modules or node.op_type in ("Expand", "Shape", "Squeeze"):  # sizes, whose numbers are equal by chance
+            continue
+        compared += 1
+        if module_of(node) not in modules:
+            wrong.append((node.name, module_of(node), modules))
+    assert not wrong and compared > 45
+    attentions = [module_of(node) for node in fused.graph if node.op_type == "GroupQueryAttention"]
+    assert attentions == ["model.layers.0.self_attn", "model.layers.1.self_attn"]
+    packed = [json.loads(node.metadata_props["pkg.whence.modules"]) for node in fused.graph
+              if node.op_type == "MatMul" and module_of(node) == "model.layers.0.self_attn"
+              and "pkg.whence.modules" in node.metadata_props]
+    assert any({f"model.layers.0.self_attn.{name}_proj" for name in "qkv"} <= set(modules) for modules in packed)
+
+
+def module_of(node: onnx_ir.Node) -> str | None:
+    """Returns the module of the main operation, read from the keys without whence's code."""
+    keys = node.metadata_props
+    if "pkg.whence.module" in keys:
+        return keys.get("pkg.whence.primary", keys["pkg.whence.module"])
+    names = [name for name in json.loads(keys.get(SCOPES, "[]").replace("'", '"'))[:-1] if not name.startswith("_empty")]
+    return names[-1] if names else None
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    """Returns the file of a small Llama from transformers' exporter, without fusions."""
+    import transformers
+    from transformers.exporters import OnnxConfig, OnnxExporter
+
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                                      intermediate_size=128, vocab_size=100, max_position_embeddings=64)
+    inputs = {"input_ids": torch.randint(0, 100, (2, 7)), "attention_mask": torch.ones(2, 7, dtype=torch.int64)}
+    path = tmp_path_factory.mktemp("llama") / "llama.onnx"
+    exported = OnnxExporter().export(transformers.LlamaForCausalLM(config).eval(), inputs, config=OnnxConfig(dynamic=True))
+    onnx_ir.save(exported.program, path)
+    return path
