@@ -70,6 +70,22 @@ def test_a_plain_zip_is_not_an_archive(small_archive, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["class", 'a"b'])
+def test_module_names_that_torchscript_cannot_store_have_a_remedy(name, tmp_path):
+    class Named(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleDict({name: torch.nn.Linear(4, 4)})
+
+        def forward(self, x):
+            return self.layers[name](x)
+
+    torch.jit.trace(Named(), torch.ones(2, 4)).save(str(tmp_path / "m.pt"))
+    error = refused(["export", tmp_path / "m.pt", "-o", tmp_path / "target"], tmp_path, "E0204")
+    assert "LibTorch cannot read the archive: expected " in error["message"]
+    assert "torch.export.save" in error["remedy"]
+
+
 MODELS = [("missing", "E0102"), ("empty", "E0201"), ("truncated", "E0202"), ("text", "E0203"), ("plain_zip", "E0203")]
 READERS = {
     "annotate": lambda model, sidecar, target: [model, "--sidecar", sidecar, "-o", target],
