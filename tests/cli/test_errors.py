@@ -86,6 +86,14 @@ def test_module_names_that_torchscript_cannot_store_have_a_remedy(name, tmp_path
     assert "torch.export.save" in error["remedy"]
 
 
+@pytest.mark.parametrize("arguments", [["show", "no.pt"], ["export", "no.pt", "-o", "x"], ["record", "no.pt", "-o", "x"],
+                                       ["export", "m.pt", "-o", "x", "--library", "no.pt"]])
+def test_a_missing_file_has_one_message(arguments, small_archive, tmp_path):
+    arguments = [small_archive if word == "m.pt" else tmp_path / word if word in ("no.pt", "x") else word
+                 for word in arguments]
+    assert refused(arguments, tmp_path, "E0102")["message"] == f"no such file: {tmp_path / 'no.pt'}"
+
+
 MODELS = [("missing", "E0102"), ("empty", "E0201"), ("truncated", "E0202"), ("text", "E0203"), ("plain_zip", "E0203")]
 READERS = {
     "annotate": lambda model, sidecar, target: [model, "--sidecar", sidecar, "-o", target],
