@@ -94,6 +94,20 @@ def test_a_missing_file_has_one_message(arguments, small_archive, tmp_path):
     assert refused(arguments, tmp_path, "E0102")["message"] == f"no such file: {tmp_path / 'no.pt'}"
 
 
+@pytest.mark.parametrize("name, remedy", [("loop.onnx", "symbolic link"), ("n" * 300, "a shorter path"),
+                                          ("target/m.onnx", "check the name")],
+                         ids=["loop", "long name", "file as a folder"])
+@pytest.mark.parametrize("subcommand", ["show", "validate"])
+def test_a_path_that_cannot_be_followed_has_a_remedy(subcommand, name, remedy, tmp_path):
+    loop = tmp_path / "loop.onnx"
+    loop.symlink_to(tmp_path / "back.onnx")
+    (tmp_path / "back.onnx").symlink_to(loop)
+    assert command.run(subcommand, tmp_path / name, code=2).stderr.startswith("E0102")
+    (tmp_path / "target").write_text("")
+    error = command.run_json(subcommand, tmp_path / name, code=2)["diagnostics"][0]
+    assert remedy in error["remedy"], error
+
+
 MODELS = [("missing", "E0102"), ("empty", "E0201"), ("truncated", "E0202"), ("text", "E0203"), ("plain_zip", "E0203")]
 READERS = {
     "annotate": lambda model, sidecar, target: [model, "--sidecar", sidecar, "-o", target],
