@@ -426,6 +426,13 @@ def test_a_folder_as_output_is_an_error(name, small_archive, small_export, tmp_p
 
 
 @pytest.mark.parametrize("name", WRITERS)
+def test_an_empty_output_path_is_an_error(name, small_archive, small_export, tmp_path):
+    arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
+    error = refused([*arguments, ""], tmp_path, "E0101")
+    assert error["message"].startswith("--") and error["message"].endswith("is empty")
+
+
+@pytest.mark.parametrize("name", WRITERS)
 def test_a_file_over_the_size_limit_is_an_error(name, small_archive, small_export, tmp_path):
     """A write fails partway, as on a full disk."""
     arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
