@@ -134,7 +134,7 @@ def test_invalid_onnx_files_are_refused(subcommand, kind, code, small_export, tm
 
 # (content that users pass instead of a model, its kind in the message, a word of the remedy)
 UNSUPPORTED = [
-    (b"PK\x03\x04" + bytes(40), "a zip archive", "whence export"),
+    (b"PK\x03\x04" + bytes(40), "a zip archive", "torch.export.save"),
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS", "git lfs pull"),
     (b"<!DOCTYPE html><html><body>404</body></html>", "a web page", "download"),
     (b"<?xml version='1.0'?><net name='m'/>", "XML", ".onnx"),
