@@ -74,7 +74,10 @@ std::string segment_expression(std::string_view segment) {
 }
 
 std::string path_expression(const std::string& pattern) {
-  return pattern.starts_with(expression_prefix) ? pattern.substr(expression_prefix.size()) : glob_expression(pattern);
+  if (pattern.starts_with(expression_prefix)) return pattern.substr(expression_prefix.size());
+  // `*` and `?` match themselves, but a set does not match its brackets.
+  const bool has_set = pattern.find('[') != std::string::npos;
+  return glob_expression(pattern) + (has_set ? "|" + escaped(pattern) : "");
 }
 
 std::string name_expression(const std::string& pattern) {
