@@ -20,9 +20,9 @@ namespace whence::text {
 
 class Patterns {
  public:
-  // Both throw Error(usage) for a pattern that RE2 rejects, with RE2's reason.
+  // Both throw Error(usage) for a pattern that RE2 rejects, with RE2's reason and an example of a pattern.
   static Patterns of_paths(const std::vector<std::string>& patterns);
-  static Patterns of_names(const std::vector<std::string>& patterns);
+  static Patterns of_names(const std::vector<std::string>& patterns, std::string_view example = "re:Conv|MatMul");
 
   // Returns true if one of the patterns matches; false if there are no patterns.
   bool match(std::string_view name) const;

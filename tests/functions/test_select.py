@@ -108,6 +108,15 @@ def test_a_pattern_may_be_the_name_of_a_module(path):
     assert placed["devices"]
 
 
+@pytest.mark.parametrize("arguments, example", [
+    (["select", "--ops", "re:Re(lu"], "re:Conv|MatMul"), (["validate", "--min", "covered=9@op:re:Re("], "re:Conv|MatMul"),
+    (["validate", "--allow", "re:V1("], "re:V1.."), (["select", "--modules", "re:la(yer"], "re:encoder"),
+])
+def test_an_invalid_expression_has_an_example_of_its_kind(path, arguments, example):
+    error = command.run(arguments[0], path, *arguments[1:], code=2).stderr
+    assert error.startswith("E0101") and "is not a pattern" in error and example in error
+
+
 def test_nodes_without_names_cannot_be_listed(path):
     model_proto = onnx.load(path)
     model_proto.graph.node[2].name = ""
