@@ -60,7 +60,7 @@ std::string nearest_remedy(std::string_view unknown_name, const std::vector<std:
 
 std::optional<std::string> nearest(std::string_view unknown_name, const std::vector<std::string>& names) {
   std::optional<std::string> best;
-  std::size_t best_distance = std::max<std::size_t>(2, unknown_name.size() / 3) + 1;
+  std::size_t best_distance = std::max<std::size_t>(1, unknown_name.size() / 3) + 1;
   for (const std::string& word : names) {
     // A prefix of at least three letters is an abbreviation, whatever the length of the word.
     const bool prefix = unknown_name.size() >= 3 && word.starts_with(unknown_name);

@@ -17,7 +17,8 @@ std::vector<std::string> nearest_names(std::string_view unknown_name, const std:
 std::string nearest_remedy(std::string_view unknown_name, const std::vector<std::string_view>& names,
                            const std::string& otherwise);
 
-// Returns the name with the smallest edit distance to `unknown_name`; nullopt if none is near enough.
+// Returns the name with the smallest edit distance to `unknown_name`; nullopt if that is more
+// than a third of its length.
 std::optional<std::string> nearest(std::string_view unknown_name, const std::vector<std::string>& names);
 
 }  // namespace whence

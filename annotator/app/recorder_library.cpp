@@ -1,7 +1,6 @@
 // Reads archives; the recorder reads those of TorchScript.
 #include "annotator/app/recorder_library.h"
 
-#include <filesystem>
 #include <string>
 
 #include "annotator/lower/pipeline.h"
@@ -25,12 +24,7 @@ Program read_archive(const ReadOptions& options, Diagnostics& notes) {
     }
     return unwrap(pt2::read_exported_program(options), notes);
   }
-  std::error_code ignored;
-  if (!std::filesystem::exists(options.path, ignored)) {  // checked before LibTorch is loaded or reported missing
-    throw Error(Code::missing_file, "no such file", "check the name, or use its full path",
-                {.file = options.path, .stage = "read archive"});
-  }
-  reject_other_than_torchscript(*MappedFile::open(options.path));
+  reject_other_than_torchscript(*MappedFile::open(options.path));  // before LibTorch is loaded or reported missing
   Program program;
   Diagnostics diagnostics;
   ReadOptions observed = options;

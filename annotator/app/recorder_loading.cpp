@@ -102,7 +102,7 @@ void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     const Place place{.file = library, .stage = "load operators"};
     if (!path_exists(library))
-      throw Error(Code::missing_file, "no such file", "pass the library that defines the operators", place);
+      throw Error(Code::missing_file, "no such file: " + library, "pass the library that defines the operators", place);
     recorder();
     // An absolute path prevents a search by name.
     if (dlopen(fs::absolute(library).c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) continue;

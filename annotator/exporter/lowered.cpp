@@ -32,8 +32,8 @@ void warn_of_long_forms(const Program& program, const Program& lowered, const lo
     const auto refusal = refused.find(key);
     const bool has_converter = refusal != refused.end();
     notes.push_back(warning(has_converter ? refusal->second.code : Code::no_converter,
-                            (has_converter ? refusal->second.message : key) + ": its decomposition has " +
-                                std::to_string(call.second) + " operations",
+                            (has_converter ? refusal->second.message + "; it" : key) +
+                                " is written as its decomposition of " + std::to_string(call.second) + " operations",
                             has_converter ? refusal->second.remedy : "pass a converter with --converters FILE",
                             program::place_of(program, *call.first, "convert")));
   }

@@ -20,7 +20,9 @@ constexpr std::string_view download_again = "download the file itself: this is t
 
 // A longer beginning precedes its own prefix.
 constexpr std::array beginnings = {
-    Beginning{0, "PK\x03\x04"sv, {"a zip archive", "`whence export` converts a TorchScript archive to ONNX"}},
+    Beginning{0,
+              "PK\x03\x04"sv,
+              {"a zip archive", "`whence export` converts an archive of torch.jit.save or torch.export.save"}},
     Beginning{0, "version https://git-lfs"sv, {"a pointer of Git LFS", "`git lfs pull` gets the file itself"}},
     Beginning{0, "<!DOCTYPE html"sv, {"a web page", download_again}},
     Beginning{0, "<!doctype html"sv, {"a web page", download_again}},

@@ -30,7 +30,7 @@ const ProfileReader& reader_of(const ProfileInput& input) {
                           : "unknown profile format";
   const bool no_events = json && input.json->is_array();
   if (no_events) what = "the profile has no run of a model";
-  throw Error(json ? Code::wrong_kind : Code::corrupt_file, std::move(what),
+  throw Error(Code::wrong_kind, std::move(what),
               "set SessionOptions.enable_profiling, run the model, and pass the file that end_profiling() names; "
               "docs/profile.md describes the files of OpenVINO, TensorRT and QNN",
               input.place);

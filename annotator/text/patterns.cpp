@@ -74,16 +74,19 @@ std::string segment_expression(std::string_view segment) {
 }
 
 std::string path_expression(const std::string& pattern) {
-  return pattern.starts_with(expression_prefix) ? pattern.substr(expression_prefix.size()) : glob_expression(pattern);
+  if (pattern.starts_with(expression_prefix)) return pattern.substr(expression_prefix.size());
+  // `*` and `?` match themselves, but a set does not match its brackets.
+  const bool has_set = pattern.find('[') != std::string::npos;
+  return glob_expression(pattern) + (has_set ? "|" + escaped(pattern) : "");
 }
 
 std::string name_expression(const std::string& pattern) {
   return pattern.starts_with(expression_prefix) ? pattern.substr(expression_prefix.size()) : escaped(pattern);
 }
 
-[[noreturn]] void refuse_expression(const std::string& pattern, const std::string& reason) {
+[[noreturn]] void refuse_expression(const std::string& pattern, const std::string& reason, std::string_view example) {
   throw Error(Code::usage, "'" + printable(pattern) + "' is not a pattern: " + printable(reason),
-              "write an RE2 regular expression for the whole name: 're:encoder\\.layer\\.\\d+'",
+              "write an RE2 regular expression for the whole name: '" + std::string(example) + "'",
               {.stage = "command line"});
 }
 
@@ -108,11 +111,12 @@ struct Patterns::Compiled {
   std::size_t count = 0;
 
   template <class Expression>
-  static std::shared_ptr<const Compiled> of(const std::vector<std::string>& patterns, const Expression& expression_of) {
+  static std::shared_ptr<const Compiled> of(const std::vector<std::string>& patterns, const Expression& expression_of,
+                                            std::string_view example) {
     auto compiled = std::make_shared<Compiled>();
     for (const std::string& pattern : patterns) {
       std::string reason;
-      if (compiled->set.Add(expression_of(pattern), &reason) < 0) refuse_expression(pattern, reason);
+      if (compiled->set.Add(expression_of(pattern), &reason) < 0) refuse_expression(pattern, reason, example);
     }
     compiled->count = patterns.size();
     if (!compiled->set.Compile()) refuse_size(patterns.size());
@@ -130,11 +134,11 @@ struct Patterns::Compiled {
 };
 
 Patterns Patterns::of_paths(const std::vector<std::string>& patterns) {
-  return Patterns(Compiled::of(patterns, path_expression));
+  return Patterns(Compiled::of(patterns, path_expression, "re:encoder\\.layer\\.\\d+"));
 }
 
-Patterns Patterns::of_names(const std::vector<std::string>& patterns) {
-  return Patterns(Compiled::of(patterns, name_expression));
+Patterns Patterns::of_names(const std::vector<std::string>& patterns, std::string_view example) {
+  return Patterns(Compiled::of(patterns, name_expression, example));
 }
 
 bool Patterns::match(std::string_view name) const { return compiled_->match(name, nullptr); }

@@ -4,7 +4,8 @@
 // match the whole name. For qualified names, any other text is a glob over whole segments: in
 // `encoder.layer.*.attention` the star matches one segment; `**` matches any number of segments, including none. Within
 // a segment, `*` and `?` match characters, and `[0-3]`, `[!a-c]` one of a set. The empty glob matches only the root;
-// `layer` matches neither `layers` nor `encoder.layer`. For names without segments, any other text matches only itself.
+// `layer` matches neither `layers` nor `encoder.layer`. A glob also matches the name that is equal to it: `x[0]`
+// matches `x0` and `x[0]`. For names without segments, any other text matches only itself.
 //
 // A name that is not UTF-8 is compared in its printable form (schema/printable.h).
 #pragma once
@@ -19,9 +20,9 @@ namespace whence::text {
 
 class Patterns {
  public:
-  // Both throw Error(usage) for a pattern that RE2 rejects, with RE2's reason.
+  // Both throw Error(usage) for a pattern that RE2 rejects, with RE2's reason and an example of a pattern.
   static Patterns of_paths(const std::vector<std::string>& patterns);
-  static Patterns of_names(const std::vector<std::string>& patterns);
+  static Patterns of_names(const std::vector<std::string>& patterns, std::string_view example = "re:Conv|MatMul");
 
   // Returns true if one of the patterns matches; false if there are no patterns.
   bool match(std::string_view name) const;

@@ -304,7 +304,9 @@ Threshold parse_threshold(const std::string& text) {
   const auto [stop, failure] = std::from_chars(begin, end, threshold.percent);
   const std::string of = at < text.size() ? text.substr(at + 1) : "";
   (of.starts_with("op:") ? threshold.op_type : threshold.modules) = of.starts_with("op:") ? of.substr(3) : of;
-  Patterns::of_paths({threshold.modules, threshold.op_type});  // refuses an invalid pattern before any file is read
+  // Refuses an invalid pattern before any file is read.
+  Patterns::of_paths({threshold.modules});
+  Patterns::of_names({threshold.op_type});
   const bool known = threshold.measure == "covered" || origin::parse_confidence(threshold.measure);
   const bool complete = at == text.size() || !threshold.op_type.empty() || !threshold.modules.empty();
   if (!known || !complete || failure != std::errc() || stop != end ||

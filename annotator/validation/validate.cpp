@@ -28,7 +28,7 @@ bool is_allowed(const Rule& rule, std::optional<std::int64_t> findings, std::int
 }
 
 void refuse_unknown_code(const std::string& word) {
-  const text::Patterns names = text::Patterns::of_names({word});
+  const text::Patterns names = text::Patterns::of_names({word}, "re:V1..");
   if (std::ranges::any_of(all_rules(), [&](const Rule* rule) { return matches_rule(*rule, names); })) return;
   throw Error(Code::usage, "there is no check '" + word + "'",
               "use a code from " + std::string(all_rules().front()->code) + " to " + all_rules().back()->code +

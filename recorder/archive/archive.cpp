@@ -187,7 +187,9 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
       reject(path, Code::wrong_kind, "this zip file is not an archive of PyTorch",
              "save the model with torch.jit.save(torch.jit.trace(model, inputs), 'model.pt')");
     }
-    reject(path, Code::corrupt_file, "LibTorch cannot read the archive: " + what, "save the model again");
+    reject(path, Code::corrupt_file, "LibTorch cannot read the archive: " + what,
+           "save the model again; if the name of a module is a keyword or has quotes, backslashes or letters beyond "
+           "ASCII, which TorchScript may be unable to store, use torch.export.save");
   }
   point_storages_at_file();
 }

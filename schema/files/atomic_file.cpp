@@ -70,7 +70,7 @@ class OpenFile {
     }
     const int error = errno;
     if (fd_ >= 0) ::close(fd_);
-    throw Error(Code::missing_file, path + ": " + std::strerror(error), "check its permissions",
+    throw Error(Code::missing_file, path + ": " + std::strerror(error), remedy_for_reading(error),
                 {.file = path, .stage = "read"});
   }
   ~OpenFile() { ::close(fd_); }
@@ -189,7 +189,7 @@ void AtomicFile::copy(const std::string& path) {
   source_path_ = path;
   struct stat status{};
   if (source_fd_ < 0 || ::fstat(source_fd_, &status) != 0) {
-    throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions",
+    throw Error(Code::missing_file, path + ": " + std::strerror(errno), remedy_for_reading(errno),
                 {.file = path, .stage = "write"});
   }
   const auto size = static_cast<std::uint64_t>(status.st_size);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "schema/files/files.h"
+#include "schema/files/new_file.h"
 
 #ifdef __has_feature  // clang has this instead of GCC's macro __SANITIZE_ADDRESS__
 #if __has_feature(address_sanitizer)
@@ -39,10 +40,10 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string& path, const std:
   struct stat status{};
   // Checks the file type before opening: opening a pipe would wait for its writer.
   if (::stat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) {
-      throw Error(Code::missing_file, "no such file: " + path, "check the name, or use its full path", place);
-    }
-    throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions", place);
+    const int error = errno;
+    const bool missing = error == ENOENT || error == ENOTDIR;
+    throw Error(Code::missing_file, missing ? "no such file: " + path : path + ": " + std::strerror(error),
+                remedy_for_reading(error), place);
   }
   if (S_ISDIR(status.st_mode)) {
     throw Error(Code::wrong_kind, path + " is a folder, not a file", "name a file in it", place);
@@ -54,7 +55,7 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string& path, const std:
     throw Error(Code::empty_file, path + " has no bytes", "write the file again, or check the copy", place);
   }
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions", place);
+  if (fd < 0) throw Error(Code::missing_file, path + ": " + std::strerror(errno), remedy_for_reading(errno), place);
   const auto size = static_cast<std::size_t>(status.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int error = errno;

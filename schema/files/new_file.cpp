@@ -27,6 +27,8 @@ std::string remedy_for(int error, const std::string& target) {
       return "name a folder that you may write to";
     case ENAMETOOLONG:
       return "choose a shorter name";
+    case ELOOP:
+      return "remove the symbolic link, or name another file";
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
@@ -48,6 +50,20 @@ std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string remedy_for_reading(int error) {
+  switch (error) {
+    case ELOOP:
+      return "point the symbolic link at a file, or name the file itself";
+    case ENAMETOOLONG:
+      return "use a shorter path";
+    case ENOENT:
+    case ENOTDIR:
+      return "check the name, or use its full path";
+    default:
+      return "check its permissions";
+  }
 }
 
 void fail_to_write(const std::string& target, int error) {

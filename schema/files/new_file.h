@@ -12,6 +12,9 @@ constexpr std::size_t max_transfer = std::size_t{1} << 30;  // bytes for each sy
 // Returns the folder of a path, "." if the path has none.
 std::string folder_of(const std::string& path);
 
+// Returns the remedy for a file that cannot be opened for reading, for this errno.
+std::string remedy_for_reading(int error);
+
 // Throws Error(cannot_write) with a remedy for this errno.
 [[noreturn]] void fail_to_write(const std::string& target, int error);
 

@@ -80,6 +80,10 @@ TEST(Patterns, SetsMatchOneCharacterOfASegment) {
       {"[a", "[a", true},        // not closed
       {"[a.b]", "[a.b]", true},  // closed in another segment
       {"[\\d]", "5", false},
+      {"a.x[0]", "a.x0", true},
+      {"a.x[0]", "a.x[0]", true},  // a glob matches the name that is equal to it
+      {"a.x[0]", "a.x[0].b", false},
+      {"**.x[!0]", "a.x[!0]", false},
   };
   for (const Row& row : rows)
     EXPECT_EQ(matches_path(row.pattern, row.path), row.matches) << row.pattern << " " << row.path;

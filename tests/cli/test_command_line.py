@@ -134,6 +134,13 @@ def test_help_takes_a_subcommand(name):
     assert "did you mean `whence show`?" in command.run("help", "shwo", code=2).stderr
 
 
+def test_only_a_similar_subcommand_is_suggested():
+    assert "did you mean `whence export`?" in command.run("exprot", code=2).stderr
+    for arguments in (["foo"], ["help", "foo"]):
+        error = command.run(*arguments, code=2).stderr
+        assert "did you mean" not in error and "`whence --help` lists the commands" in error
+
+
 def test_an_invalid_number_is_reported(small_export):
     assert "use a whole number" in command.run("show", small_export, "--depth", "two", code=2).stderr
 

@@ -70,6 +70,44 @@ def test_a_plain_zip_is_not_an_archive(small_archive, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["class", 'a"b'])
+def test_module_names_that_torchscript_cannot_store_have_a_remedy(name, tmp_path):
+    class Named(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleDict({name: torch.nn.Linear(4, 4)})
+
+        def forward(self, x):
+            return self.layers[name](x)
+
+    torch.jit.trace(Named(), torch.ones(2, 4)).save(str(tmp_path / "m.pt"))
+    error = refused(["export", tmp_path / "m.pt", "-o", tmp_path / "target"], tmp_path, "E0204")
+    assert "LibTorch cannot read the archive: expected " in error["message"]
+    assert "torch.export.save" in error["remedy"]
+
+
+@pytest.mark.parametrize("arguments", [["show", "no.pt"], ["export", "no.pt", "-o", "x"], ["record", "no.pt", "-o", "x"],
+                                       ["export", "m.pt", "-o", "x", "--library", "no.pt"]])
+def test_a_missing_file_has_one_message(arguments, small_archive, tmp_path):
+    arguments = [small_archive if word == "m.pt" else tmp_path / word if word in ("no.pt", "x") else word
+                 for word in arguments]
+    assert refused(arguments, tmp_path, "E0102")["message"] == f"no such file: {tmp_path / 'no.pt'}"
+
+
+@pytest.mark.parametrize("name, remedy", [("loop.onnx", "symbolic link"), ("n" * 300, "a shorter path"),
+                                          ("target/m.onnx", "check the name")],
+                         ids=["loop", "long name", "file as a folder"])
+@pytest.mark.parametrize("subcommand", ["show", "validate"])
+def test_a_path_that_cannot_be_followed_has_a_remedy(subcommand, name, remedy, tmp_path):
+    loop = tmp_path / "loop.onnx"
+    loop.symlink_to(tmp_path / "back.onnx")
+    (tmp_path / "back.onnx").symlink_to(loop)
+    assert command.run(subcommand, tmp_path / name, code=2).stderr.startswith("E0102")
+    (tmp_path / "target").write_text("")
+    error = command.run_json(subcommand, tmp_path / name, code=2)["diagnostics"][0]
+    assert remedy in error["remedy"], error
+
+
 MODELS = [("missing", "E0102"), ("empty", "E0201"), ("truncated", "E0202"), ("text", "E0203"), ("plain_zip", "E0203")]
 READERS = {
     "annotate": lambda model, sidecar, target: [model, "--sidecar", sidecar, "-o", target],
@@ -96,7 +134,7 @@ def test_invalid_onnx_files_are_refused(subcommand, kind, code, small_export, tm
 
 # (content that users pass instead of a model, its kind in the message, a word of the remedy)
 UNSUPPORTED = [
-    (b"PK\x03\x04" + bytes(40), "a zip archive", "whence export"),
+    (b"PK\x03\x04" + bytes(40), "a zip archive", "torch.export.save"),
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS", "git lfs pull"),
     (b"<!DOCTYPE html><html><body>404</body></html>", "a web page", "download"),
     (b"<?xml version='1.0'?><net name='m'/>", "XML", ".onnx"),
@@ -385,6 +423,13 @@ def test_a_folder_as_output_is_an_error(name, small_archive, small_export, tmp_p
     (tmp_path / "folder").mkdir()
     arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
     refused([*arguments, tmp_path / "folder"], tmp_path, "E0401")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_an_empty_output_path_is_an_error(name, small_archive, small_export, tmp_path):
+    arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
+    error = refused([*arguments, ""], tmp_path, "E0101")
+    assert error["message"].startswith("--") and error["message"].endswith("is empty")
 
 
 @pytest.mark.parametrize("name", WRITERS)

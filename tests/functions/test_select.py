@@ -99,6 +99,24 @@ def test_patterns_that_match_nothing_are_errors(path, options, fragment):
     assert result.stderr.startswith("E0101") and fragment in result.stderr and result.stdout == ""
 
 
+def test_a_pattern_may_be_the_name_of_a_module(path):
+    model = onnx.load(path)
+    model.graph.node[4].metadata_props[0].value = "layers.x[0]"
+    onnx.save(model, path)
+    assert command.run("select", path, "--modules", "layers.x[0]").stdout.split() == ["Relu_y"]
+    placed = command.run_json("place", path, "--rule", "cpu=layers.x[0]", "--default", "gpu")
+    assert placed["devices"]
+
+
+@pytest.mark.parametrize("arguments, example", [
+    (["select", "--ops", "re:Re(lu"], "re:Conv|MatMul"), (["validate", "--min", "covered=9@op:re:Re("], "re:Conv|MatMul"),
+    (["validate", "--allow", "re:V1("], "re:V1.."), (["select", "--modules", "re:la(yer"], "re:encoder"),
+])
+def test_an_invalid_expression_has_an_example_of_its_kind(path, arguments, example):
+    error = command.run(arguments[0], path, *arguments[1:], code=2).stderr
+    assert error.startswith("E0101") and "is not a pattern" in error and example in error
+
+
 def test_nodes_without_names_cannot_be_listed(path):
     model_proto = onnx.load(path)
     model_proto.graph.node[2].name = ""

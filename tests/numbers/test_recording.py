@@ -31,6 +31,21 @@ def test_every_call_has_the_hooks_results():
             assert torch.equal(values.whole(recorded), tensor), call.name
 
 
+def test_a_glob_may_be_the_name_of_a_module():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.heads = nn.ModuleDict({"x[0]": nn.Linear(4, 4), "x0": nn.Linear(4, 4), "x1": nn.Linear(4, 4)})
+
+        def forward(self, x):
+            return [head(x) for head in self.heads.values()]
+
+    x = torch.ones(2000, 4)
+    values = whence.record_values(Named(), (x,), full=["heads.x[0]"])
+    complete = {call.module for call in values.runs[0].calls if call.results and call.results[0].form == "whole"}
+    assert {"heads.x[0]", "heads.x0"} <= complete and "heads.x1" not in complete
+
+
 def test_calls_store_their_parents_and_arguments():
     calls = whence.record_values(Encoder(), example()).runs[0].calls
     by_name = {(call.module, call.call): call for call in calls}

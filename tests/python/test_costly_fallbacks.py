@@ -70,7 +70,8 @@ def test_unrolled_operator_gives_a_warning(backend, tmp_path):
     operators, messages = exported(Projected(), tmp_path / "model.onnx", backend=backend)
     assert operators.total() > 1000
     assert len(messages) == 1 and messages[0].startswith("E0302") and "aten::lstm.input" in messages[0]
-    assert "proj_size" in messages[0] and "linear layer" in messages[0]
+    assert "proj_size" in messages[0] and "linear layer" in messages[0] and "fixed time axis" not in messages[0]
+    assert "it is written as its decomposition of" in messages[0]
 
 
 def test_command_warns(tmp_path):
@@ -78,6 +79,13 @@ def test_command_warns(tmp_path):
     report = run_json("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--input", "x=float32[2,40,8]")
     (diagnostic,) = [diagnostic for diagnostic in report["diagnostics"] if diagnostic["code"] == "E0302"]
     assert diagnostic["severity"] == "warning" and diagnostic["where"]["op"] == "aten::lstm.input"
+
+
+def test_an_unrolled_operator_needs_a_fixed_time_axis(tmp_path):
+    torch.jit.trace(Projected().eval(), (x,)).save(tmp_path / "model.pt")
+    arguments = ["export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--input", "x=float32[2,40,8]"]
+    (diagnostic,) = run_json(*arguments, "--dynamic", "x:1=t", code=4)["diagnostics"]
+    assert diagnostic["code"] == "E0302" and "export with a fixed time axis" in diagnostic["remedy"]
 
 
 @pytest.mark.parametrize("rounds", [4, 60])
@@ -95,4 +103,4 @@ def test_large_decomposition_by_torch_export_gives_a_warning(rounds, tmp_path):
     assert operators["Tanh"] == rounds
     assert [message[:5] for message in messages] == (["E0301"] if rounds == 60 else [])
     assert all(f"whence_costly::steps{rounds}" in message and "custom_translation_table" in message
-               for message in messages)
+               and "is written as its decomposition of" in message for message in messages)

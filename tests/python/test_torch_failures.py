@@ -85,6 +85,19 @@ def test_operator_missing_from_pytorchs_exporter(backend):
     assert failure.__cause__ is not None
 
 
+def test_module_names_that_torchscript_cannot_store():
+    class Named(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleDict({"class": torch.nn.Linear(4, 4)})
+
+        def forward(self, x):
+            return self.layers["class"](x)
+
+    failure = failure_of(Named(), torch.ones(2, 4), backend="native")
+    assert failure.code == "E0303" and "found 'class' here" in str(failure) and "torch.export.save" in failure.remedy
+
+
 def test_required_axis_fixed_by_the_model():
     failure = failure_of(Adds(), torch.randn(3), backend="native-export", dynamic_shapes=({0: Dim("n")},))
     assert failure.code == "E0304" and "specialized" in str(failure) and "Dim.AUTO" in failure.remedy

@@ -16,13 +16,14 @@ TEST(NearestNames, MatchByEditDistanceOrSubstring) {
 }
 
 TEST(Nearest, SuggestsOnlyTheIntendedName) {
-  const std::vector<std::string> commands = {"record", "export", "annotate", "validate", "show", "explain", "strip"};
+  const std::vector<std::string> commands = {"record", "export",  "annotate", "validate",
+                                             "show",   "explain", "strip",    "dot"};
   const std::pair<const char*, const char*> rows[] = {
       {"recrod", "record"},     {"exprot", "export"}, {"expot", "export"}, {"anno", "annotate"},
       {"valdiate", "validate"}, {"shwo", "show"},     {"expl", "explain"},
   };
   for (const auto& [mistyped, expected] : rows) EXPECT_EQ(nearest(mistyped, commands), expected) << mistyped;
-  for (const char* mistyped : {"frobnicate", "x", "", "quantize"})
+  for (const char* mistyped : {"frobnicate", "x", "", "quantize", "foo", "shout"})
     EXPECT_EQ(nearest(mistyped, commands), std::nullopt) << mistyped;
 }
 

@@ -27,6 +27,7 @@ def test_a_valid_file_has_no_finding(tmp_path):
 def test_v101_empty_node_name(tmp_path):
     path = model([node("Relu", ["x"], "y"), node("Relu", ["y"], "z", "named")], tmp_path / "m.onnx")
     assert codes(path) == {"V101": ["Relu -> y"]}
+    assert "`whence annotate` names the nodes whose module it finds" in command.run("validate", path, code=None).stdout
 
 
 def test_v102_duplicate_node_name(tmp_path):

@@ -200,7 +200,7 @@ def test_calls_are_separate_and_numbered_names_are_not_guessed(tmp_path):
 
 @pytest.mark.parametrize("content, code, exit_code, fragment", [
     ("", "E0201", 3, "try"), ("[{\"cat\": \"Node\",", "E0202", 3, "end_profiling"),
-    ("nonsense", "E0204", 3, "end_profiling"),
+    ("nonsense", "E0203", 3, "end_profiling"),
     ("{}", "E0203", 3, "enable_profiling"), ("[]", "E0203", 3, "enable_profiling"),
     ("[1, null, {\"cat\": 3}]", "E0203", 3, "enable_profiling"),
     (json.dumps(events(("/other/Conv", "Conv", 5))), "E0206", 3, "--optimized"),

@@ -179,7 +179,7 @@ BROKEN = {
     "xml, truncated in a tag": (XML.format(name=A, time=5, edges="")[:-3], "E0202"),
     "xml, two roots": (XML.format(name=A, time=5, edges="") + "<net/>", "E0204"),
     "xml, other tags": ("<net><b></c></net>", "E0204"),
-    "xml, not a model": ("<html><body/></html>", "E0204"),
+    "xml, not a model": ("<html><body/></html>", "E0203"),
     "xml, no times": (XML.format(name=A, time="not_executed", edges=""), "E0203"),
     "xml, invalid number": (XML.format(name=A, time="many", edges=""), "E0204"),
     "xml, time overflow": (XML.format(name=A, time=2 ** 60, edges=""), "E0204"),
@@ -205,7 +205,7 @@ BROKEN = {
     "qnn, invalid number": (HEADER + "\n0,NODE,x,CYCLES,BACKEND,SUB-EVENT,a:OpId_1 (cycles)\n", "E0204"),
     "qnn, short row": (HEADER + "\n0,NODE,4,CYCLES\n", "E0204"),
     "qnn, open quote": (HEADER + '\n0,NODE,4,CYCLES,BACKEND,SUB-EVENT,"a:OpId_1\n', "E0206"),
-    "a table": ("a,b\n1,2\n", "E0204"),
+    "a table": ("a,b\n1,2\n", "E0203"),
 }
 
 

@@ -148,6 +148,12 @@ struct CommandLine::State {
     file.commit();
   }
 
+  void require_named_outputs() const {
+    for (const app::NamedFile& output : files(output_names)) {
+      if (output.path.empty()) throw usage_error(output.name + " is empty", "name a file");
+    }
+  }
+
   void require_files_apart() const {
     const std::string in_place_input = in_place ? called(positional_names.front()) : "";
     std::vector<app::NamedFile> inputs = files(input_names);
@@ -297,6 +303,7 @@ bool CommandLine::parse(int argc, char** argv) {
     if (!has(name))
       throw usage_error("missing argument: " + name, "usage: whence " + state.command + " " + state.usage);
   }
+  state.require_named_outputs();
   state.take_standard_input();
   state.require_files_apart();
   return true;

@@ -167,7 +167,7 @@ Val stacked(Ctx& c, const std::vector<Val>& states) {
   return states.size() == 1 ? states.front() : c.emit("Concat", states, {{"axis", 0}});
 }
 
-std::vector<Layer> read_layers(Ctx& c, std::size_t directions) {
+std::vector<Layer> read_layers(Ctx& c, std::size_t directions, bool fixed_steps) {
   const std::vector<Val> parameters = c.tensors("params");
   const bool biased = c.flag("has_biases");
   const std::size_t each = biased ? 4 : 2;
@@ -176,7 +176,9 @@ std::vector<Layer> read_layers(Ctx& c, std::size_t directions) {
            "params must have weights for each layer");
   std::vector<Layer> layers(static_cast<std::size_t>(count));
   if (parameters.size() != layers.size() * directions * each) {
-    c.refuse("an LSTM with projections (proj_size) is not supported", "project the output with a linear layer instead");
+    const std::string remedy = "project the output with a linear layer instead";
+    c.refuse("an LSTM with projections (proj_size) is not supported",
+             fixed_steps ? remedy : remedy + ", or export with a fixed time axis");
   }
   std::size_t at = 0;
   for (Layer& layer : layers) {
@@ -193,11 +195,11 @@ std::vector<Layer> read_layers(Ctx& c, std::size_t directions) {
 void run(Ctx& c, const Kind& kind, Val x, Val lengths, bool batch_first) {
   const std::size_t directions = c.flag("bidirectional") ? 2 : 1;
   const double dropout = c.flag("train") ? c.number("dropout") : 0;
-  std::vector<Layer> layers = read_layers(c, directions);
+  c.expect(c.rank(x) == 3, "the input must have a time, a batch and a feature axis");
+  std::vector<Layer> layers = read_layers(c, directions, c.static_dim(x, batch_first ? 1 : 0).has_value());
 
   std::vector<Val> states = kind.cell_state ? c.tensors("hx") : std::vector<Val>{c.tensor("hx")};
   c.expect(states.size() == (kind.cell_state ? 2 : 1), "hx must have one tensor for each kind of state");
-  c.expect(c.rank(x) == 3, "the input must have a time, a batch and a feature axis");
   const std::vector<Val> hidden = by_layer(c, states[0], layers.size(), directions);
   const std::vector<Val> cell =
       kind.cell_state ? by_layer(c, states[1], layers.size(), directions) : std::vector<Val>(layers.size(), absent);

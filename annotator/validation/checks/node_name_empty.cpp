@@ -16,7 +16,7 @@ std::vector<FindingItem> find_node_name_empty(const CheckContext& context) {
 }  // namespace
 
 const Check node_name_empty_check = {
-    {"V101", "node_name_empty", "nodes without a name", "`whence annotate` gives every node a name",
+    {"V101", "node_name_empty", "nodes without a name", "`whence annotate` names the nodes whose module it finds",
      "ONNX allows that, but profilers, quantisers and reports cannot refer to the node.", Severity::warning},
     find_node_name_empty};
 

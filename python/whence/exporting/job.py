@@ -96,7 +96,8 @@ def _without_own_archive(diagnostic: Diagnostic, archive: Path) -> Diagnostic:
         return replace(diagnostic, where=where)
     return Diagnostic("E0303", "unsupported_feature", "error", "PyTorch cannot save the captured model completely: "
                       + diagnostic.message, "try another backend; a model that writes through .data, or to a tensor "
-                      "that does not exist during torch.export, must write to its own tensors instead", where)
+                      "that does not exist during torch.export, must write to its own tensors instead; a model with a "
+                      "module named by a keyword or with quotes exports by torch.export.save and `whence export`", where)
 
 
 @contextmanager

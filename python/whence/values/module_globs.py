@@ -1,5 +1,6 @@
 """Globs for modules, as in `whence select --modules`. A glob matches a module and all modules below it. ``*`` matches a
-segment of a qualified name or part of one, ``**`` any number of segments, ``[0-3]`` one character of a set."""
+segment of a qualified name or part of one, ``**`` any number of segments, ``[0-3]`` one character of a set. A glob also
+matches the module whose name is equal to it."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def require_matches(globs: Iterable[str], paths: Collection[str]) -> None:
 
 def _compiled(glob: str) -> re.Pattern[str]:
     try:
-        return re.compile(_pattern(glob) + r"(\..*)?")
+        return re.compile(rf"({_pattern(glob)}|{re.escape(glob)})(\..*)?")
     except re.error:
         raise error("E0101", "usage", f"invalid glob '{glob}'", "use a glob such as encoder.layer.[0-3].**") from None
 

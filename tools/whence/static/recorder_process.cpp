@@ -108,7 +108,7 @@ void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     std::error_code ignored;
     if (!fs::exists(library, ignored))
-      throw Error(Code::missing_file, "no such file", "pass the path of the library that defines the operators",
+      throw Error(Code::missing_file, "no such file: " + library, "pass the library that defines the operators",
                   Place{.file = library, .stage = "load operators"});
   }
   if (!libraries.empty()) hand_over();
