@@ -70,7 +70,6 @@ TEST(CommandLine, RefusesWithARemedy) {
       {{}, "missing argument: file", "usage: whence demo"},
       {{"in.pt"}, "missing option --output", "usage: whence demo"},
       {{"in.pt", "-o"}, "required argument", "usage: whence demo"},
-      {{"in.pt", "-o", ""}, "--output is empty", "name a file"},
       {{"in.pt", "more.pt", "-o", "x"}, "too many arguments", "usage: whence demo"},
       {{"in.pt", "-o", "x", "--opset", "eighteen"}, "--opset takes an integer", "whole number"},
       {{"in.pt", "-o", "x", "--opset", "18x"}, "--opset takes an integer", "whole number"},
