@@ -40,8 +40,9 @@ SettledSqueeze settled_squeeze(const Program& program, SqueezedAxis how, std::si
              : empty ? "keeps it if the size is 0, for which the file does not run"
                      : "keeps it if the size is not 1, for which the file does not run";
   const std::string remedy =
-      empty ? "select the first element by its index, x[:, 0], or run the file only with axes that are not empty"
-            : "squeeze only axes that are always 1, by their numbers, or run the file only at sizes above 1";
+      empty  ? "select the first element by its index, x[:, 0], or run the file only with axes that are not empty"
+      : kept ? "squeeze only axes that are always 1, by their numbers, or run the file only at sizes above 1"
+             : "squeeze only axes that are always 1, by their numbers, or run the file only at this size";
   SettledSqueeze settled;
   if (depends_on_axes_only(program, length)) {
     settled.assumed = Constraint{

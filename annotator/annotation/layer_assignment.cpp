@@ -65,9 +65,9 @@ bool write_layer_assignment(const OnnxSummary& model, const std::vector<std::str
   DeviceByOffset by_offset;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!written_by_whence && nodes[i]->metadata.find(keys::layer_annotation)) {
-      throw Error(Code::usage,
-                  "another tool assigned layers: '" + std::string(nodes[i]->name) + "' has the entry layer_ann",
-                  "place the file from before that tool, or omit --rule to show its assignment", place);
+      throw Error(
+          Code::usage, "another tool assigned layers: '" + std::string(nodes[i]->name) + "' has the entry layer_ann",
+          "run `whence place` on the file as it was before that tool, or omit --rule to show its assignment", place);
     }
     const auto offset = static_cast<std::uint64_t>(nodes[i]->message.data() - model.file->text().data());
     by_offset.emplace(offset, devices[i] == left_out ? std::string_view() : std::string_view(devices[i]));

@@ -55,19 +55,18 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
 // Like attribution_of(), but only from whence's keys, which annotate and tools that follow docs/metadata-spec.md write.
 Attribution attribution_by_whence(const onnx_file::OnnxNode& node, const Recorded* recorded);
 
-// Returns the class of `module` from PyTorch's keys on the node; empty if they do not name the module.
+// Returns the class of `module` from the exporter's keys on the node; empty if they do not name the module.
 std::string type_by_exporter(const onnx_file::OnnxNode& node, std::string_view module);
 
-// Adds a note that the origins of `by_exporter` of the file's `nodes` nodes are read from the exporter's keys. Adds
-// nothing if `by_exporter` is 0.
+// Adds a note that `by_exporter` of the file's `nodes` nodes have their origin from the exporter's keys; none for 0.
 void note_origins(std::int64_t by_exporter, std::int64_t nodes, const std::string& file, Diagnostics& notes);
 // Counts these nodes of the model and adds the note.
 void note_origins(const onnx_file::OnnxSummary& model, Diagnostics& notes);
 
-// Returns the program_digest() of the program whose operations the stamps on the model's nodes number; nullopt if the
-// model does not state it. A file matched with a record has stamps of the recorded program, even if it was exported
-// from another. A file matched with the tool's input has stamps of that file or of its own program. A file
-// matched by its own names or with a checkpoint has stamps of its own program.
+// Returns the program_digest() of the program to whose operations the stamps on the model's nodes refer; nullopt if the
+// model does not state it. A file matched with a recording has stamps of the recorded program, even if it was exported
+// from another one. Stamps of a file matched with the tool's input are those of the input, or refer to the program that
+// the file itself was exported from. Stamps of a file matched by names or with a checkpoint refer to that program, too.
 std::optional<std::string_view> stamped_program(const onnx_file::OnnxSummary& model);
 
 // Returns true if the file's stamps number operations of this program: the file was exported from it or matched with

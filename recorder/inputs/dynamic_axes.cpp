@@ -20,8 +20,8 @@ std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
 }
 
 // Check runs: about half the size, size 1, another order of sizes, several times the size, and much larger sizes. The
-// last ones multiply the work and are dropped first. One run makes only the batch much larger, another all axes but the
-// batch: both at once would cost hundreds of examples, and a model compares one of them with a limit.
+// last ones multiply the work and are dropped first. One run enlarges only the batch, another all other axes: both at
+// once would cost as much as hundreds of examples, and one of them is enough to exceed a limit that the model checks.
 constexpr int shorter_run = 2, single_run = 3, reordered_run = 4, longer_run = 5, large_batch_run = 6, long_run = 7;
 
 // Returns the size in a check run: about half, 1, the example's, several times as large, or much larger.
@@ -43,9 +43,10 @@ PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, bool is_batch, int
 }
 
 // Varies the order of sizes that are not far apart, such as height and width: they are equal in two runs, and in
-// another run their order is reversed and the greatest doubled. If one size were always the greater one, a result that
-// depends on it (a resize that makes the shorter side 800 long) would look like a fixed size. Equal sizes need two runs
-// because one would show only a single size. Returns true if any two sizes are not far apart.
+// another run their order is reversed and the greatest doubled. If the same size were the greater one in every run, a
+// result that depends on which is greater (a resize that makes the shorter side 800 long) would look like a fixed size.
+// They are equal in two runs, because one run would show only one value. Returns true if any two sizes are not far
+// apart.
 bool vary_ratios(ExampleInputs& inputs) {
   constexpr std::int64_t far_apart = 4;
   std::vector<SymbolId> order;
@@ -127,8 +128,8 @@ at::Tensor tensor_at(const ExampleInputs& inputs, const ExampleInputs::Place& pl
                            : "name its tensors: " + tensors.front().name + ":0=batch, and so on");
 }
 
-// Returns the symbols of a sum such as "past+seq". Empty unless axes of the inputs have these names: then the sum is an
-// ordinary name.
+// Returns the symbols of a sum such as "past+seq"; nothing if no axes of the inputs have these names: then the text is
+// an ordinary name.
 std::vector<SymbolId> parts_of(const ExampleInputs& inputs, const DynamicAxis& axis) {
   std::vector<SymbolId> parts;
   for (const std::string& part : axis.parts) parts.push_back(symbol_called(inputs, part));

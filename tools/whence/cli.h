@@ -18,14 +18,14 @@ namespace app {
 struct NamedFile;
 }
 
+enum class Target { another_file, may_be_the_model };  // whether an output may replace the first positional argument
+
 // Declares and parses the options of one subcommand, and returns them by name. `--help` and `--json` always exist.
 //
 //   CommandLine line("record", "model.pt -o model.whence.json", "Records where every operation comes from.");
 //   line.positional("archive", "the TorchScript archive");
 //   line.option("output,o", "FILE", "the sidecar to write");
 //   if (!line.parse(argc, argv)) return ExitCode::ok;  // --help was printed
-enum class Target { another_file, may_be_the_model };  // whether an output may replace the first positional argument
-
 class CommandLine {
  public:
   CommandLine(std::string command, std::string usage, std::string description);
@@ -48,7 +48,7 @@ class CommandLine {
   void choices(const std::string& name, std::vector<std::string> words);
 
   // Returns false if the help was printed instead, or the command line was described (description.h). Throws
-  // Error(usage), with the nearest known option as remedy, and for conflicting files (separate_files.h).
+  // Error(usage) for an unknown option, with the nearest known one, and for conflicting files (separate_files.h).
   bool parse(int argc, char** argv);
 
   bool has(const std::string& name) const;

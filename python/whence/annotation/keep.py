@@ -17,9 +17,7 @@ from typing import Any
 from ..base.optional_packages import import_optional
 from ..base.report_printing import Printed, counted
 from . import node_origins
-from .node_origins import Origin
-
-_EXPORTER_KEYS = ("namespace", "pkg.torch.onnx.", "pkg.onnxscript.")
+from .node_origins import Origin, Source
 
 
 @dataclass(repr=False)
@@ -80,6 +78,8 @@ class _Observer:
         # The new nodes that together compute the outputs of a new node, which may replace one value after the other.
         self.groups: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         self.replacements: weakref.WeakSet[Any] = weakref.WeakSet()  # values that replaced another one
+        # The replaced nodes of each node, and the node itself if it had an origin before.
+        self.sources: weakref.WeakKeyDictionary[Any, list[Source]] = weakref.WeakKeyDictionary()
         self.depth = 0  # of nested calls of the observed methods
 
     @contextmanager
@@ -144,10 +144,11 @@ class _Observer:
             return
         if any(new is value for node in dead for value in node.inputs):
             return  # the dead nodes were left out, not replaced
+        sources = [source for node in dead if (source := node_origins.source_of(node)) is not None]
         late = [nodes for node in dead for nodes in self.waiting.pop(node, [])]
         for nodes in [*late, added]:
             for node in nodes:
-                self.inherit(node, dead)
+                self.inherit(node, sources)
 
     def nodes_that_died(self, producer: Any) -> list[Any]:
         """Returns ``producer`` and the nodes before it that nobody reads any longer, in an order in which the last one is
@@ -175,29 +176,24 @@ class _Observer:
                     candidates.append(node)
         return added
 
-    def inherit(self, node: Any, dead: list[Any]) -> None:
-        before = node_origins.read(node.metadata_props)
-        sources = dead if before is None else [*dead, node]
-        origin = node_origins.merge(node.op_type, sources)
-        if origin is None:
+    def inherit(self, node: Any, sources: list[Source]) -> None:
+        if node not in self.sources:
+            own = node_origins.source_of(node)
+            self.sources[node] = [] if own is None else [own]
+            if sources and own is None:
+                self.report.replaced += 1
+            elif sources:
+                self.report.merged += 1
+        known = self.sources[node]
+        known[:0] = [source for source in sources if source not in known]
+        if not known:
             return
-        if before is None:
-            self.report.replaced += 1
-            self.copy_exporter_keys(node, origin, dead)
-        else:
-            self.report.merged += 1
+        origin = node_origins.merge(node.op_type, known)
+        primary = next((source for source in reversed(known) if source.origin.primary == origin.primary), None)
+        if primary is not None:
+            node.metadata_props.update(primary.exporter_keys)
         if origin.by_whence or len(origin.modules) > 1:
             node_origins.write(origin, node.metadata_props, node.domain, node.op_type, "kept")
-
-    def copy_exporter_keys(self, node: Any, origin: Origin, dead: list[Any]) -> None:
-        """Copies the keys of PyTorch and onnxscript from a node of the primary module."""
-        for each in reversed(dead):
-            stated = node_origins.read(each.metadata_props)
-            if stated is not None and stated.primary == origin.primary:
-                for key, value in each.metadata_props.items():
-                    if key.startswith(_EXPORTER_KEYS):
-                        node.metadata_props.setdefault(key, value)
-                return
 
     def finish(self, nodes: list[Any]) -> None:
         """Gives nodes without an origin the common module of their readers, or else of the nodes that they read. Leaves
@@ -205,6 +201,8 @@ class _Observer:
         graphs = {id(node.graph): node.graph for node in [*self.new_nodes, *nodes] if node.graph is not None}
         for graph in graphs.values():
             open_nodes = [node for node in graph if node_origins.is_unknown(node.metadata_props)]
+            if len(open_nodes) == len(graph) and not any(node.graph is graph for node in nodes):
+                continue  # the body of a function that a tool built, or a model without origins
             for node in reversed(open_nodes):
                 self.infer(node, [use.node for output in node.outputs for use in output.uses()])
             for node in open_nodes:

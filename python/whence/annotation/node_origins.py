@@ -6,9 +6,9 @@ import ast
 import functools
 import json
 import os
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .reports import CONFIDENCES
 
@@ -16,6 +16,7 @@ _MODULE, _MODULES, _PRIMARY = "pkg.whence.module", "pkg.whence.modules", "pkg.wh
 _CONFIDENCE, _RULE, _OPERATOR = "pkg.whence.confidence", "pkg.whence.rule", "pkg.whence.operator"
 _STAMP, _ID, _SOURCE = "pkg.whence.op", "pkg.whence.id", "pkg.whence.source"
 _TORCH_SCOPES, _BUILDER_SCOPES = "pkg.torch.onnx.name_scopes", "pkg.onnxscript.name_scopes"
+_EXPORTER_KEYS = ("namespace", "pkg.torch.onnx.", "pkg.onnxscript.")
 _CAPTURED_ROOT, _UNKNOWN = "_export_root", "_empty_nn_module_stack"
 _MATCHED, _INFERRED = CONFIDENCES.index("matched"), CONFIDENCES.index("inferred")
 
@@ -98,14 +99,25 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
-def merge(op_type: str, nodes: Sequence[Any]) -> Origin | None:
-    """Returns the origin of a node of ``op_type`` that replaces ``nodes``, whose last one computed the replaced value;
-    None if none of them has an origin."""
-    origins = [(node, origin) for node in nodes if (origin := read(node.metadata_props)) is not None]
-    if not origins:
-        return None
-    every = [origin for _, origin in origins]
-    main = [origin for node, origin in origins if node in _main_nodes(op_type, [node for node, _ in origins])]
+class Source(NamedTuple):
+    """A node that another one replaces."""
+
+    op_type: str
+    origin: Origin
+    exporter_keys: dict[str, str]
+
+
+def source_of(node: Any) -> Source | None:
+    """Returns None for a node without an origin."""
+    origin = read(node.metadata_props)
+    exporter_keys = {key: value for key, value in node.metadata_props.items() if key.startswith(_EXPORTER_KEYS)}
+    return None if origin is None else Source(node.op_type, origin, exporter_keys)
+
+
+def merge(op_type: str, sources: Sequence[Source]) -> Origin:
+    """Returns the origin of a node of ``op_type`` that replaces ``sources``: at least one, the last one computed the
+    replaced value."""
+    every, main = [source.origin for source in sources], [source.origin for source in _main_sources(op_type, sources)]
     return Origin(_distinct(module for origin in every for module in origin.modules),
                   common_module(origin.primary for origin in main), max(_MATCHED, *(origin.confidence for origin in every)),
                   tuple(sorted({number for origin in every for number in origin.operations})),
@@ -117,20 +129,19 @@ def _distinct(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _main_nodes(op_type: str, nodes: Sequence[Any]) -> list[Any]:
-    """Returns the nodes that do what an operator of ``op_type`` is named after; by default the last node."""
+def _main_sources(op_type: str, sources: Sequence[Source]) -> list[Source]:
+    """Returns the nodes that do what an operator of ``op_type`` is named after; by default the last one."""
+    kinds: list[Callable[[str], bool]] = []
     if op_type in _ATTENTIONS:
-        kinds = [lambda node: node.op_type in _ATTENTIONS, lambda node: node.op_type == "Softmax"]
+        kinds = [_ATTENTIONS.__contains__, "Softmax".__eq__]
     elif "Norm" in op_type:
-        kinds = [lambda node: "Norm" in node.op_type, lambda node: node.op_type in _NORM_STEPS]
+        kinds = [lambda operator: "Norm" in operator, _NORM_STEPS.__contains__]
     elif op_type in _PRODUCTS:
-        kinds = [lambda node: node.op_type in _PRODUCTS]
-    else:
-        kinds = []
+        kinds = [_PRODUCTS.__contains__]
     for is_main in kinds:
-        if found := [node for node in nodes if is_main(node)]:
-            return found
-    return [nodes[-1]]
+        if main := [source for source in sources if is_main(source.op_type)]:
+            return main
+    return [sources[-1]]
 
 
 def whence_keys(metadata: Mapping[str, str]) -> dict[str, str]:
