@@ -29,7 +29,7 @@ UNATTRIBUTED_GROUP = "unattributed (by node names)"
 
 
 def stand_in(module: str):
-    """Loads a module of the stand-in, but not into sys.modules, because the package may be installed."""
+    """Loads a module of the stand-in without leaving it in sys.modules: the real package may be installed."""
     spec = importlib.util.spec_from_file_location(module, STAND_IN / "model_explorer" / f"{module}.py")
     result = importlib.util.module_from_spec(spec)
     sys.modules[module] = result  # dataclasses look it up

@@ -191,7 +191,7 @@ def test_accuracy_reads_pytorchs_keys(reader):
 
 
 def test_one_of_pytorchs_keys_suffices(tmp_path):
-    """A key in another form is from another tool: viewers accept any path under `namespace`."""
+    """A key without PyTorch's form is another tool's and ignored: viewers accept any path under `namespace`."""
     nodes = [node("Relu", ["x"], "a", "a", {"namespace": ": Net/deep.0: nn.Deep/relu: aten.relu.default"}),
              node("Relu", ["a"], "b", "b", {"namespace": "deep/0/relu"}),
              node("Relu", ["b"], "c", "c", {SCOPES: "['', 'deep', 'relu_1']"}),
