@@ -101,7 +101,8 @@ def test_patterns_that_match_nothing_are_errors(path, options, fragment):
 
 def test_a_pattern_may_be_the_name_of_a_module(path):
     model = onnx.load(path)
-    model.graph.node[4].metadata_props[0].value = "layers.x[0]"
+    module = next(entry for entry in model.graph.node[4].metadata_props if entry.key == "pkg.whence.module")
+    module.value = "layers.x[0]"
     onnx.save(model, path)
     assert command.run("select", path, "--modules", "layers.x[0]").stdout.split() == ["Relu_y"]
     placed = command.run_json("place", path, "--rule", "cpu=layers.x[0]", "--default", "gpu")

@@ -308,7 +308,7 @@ def test_limits_apply_to_every_run(tmp_path):
     model.b.weight.data *= 1.5
     export(model, tmp_path / "m.onnx", zero, one)
     report = whence.accuracy(tmp_path / "m.onnx", values, max_error=["1e-3@a"])
-    assert report.of("a").relative < 1e-3 and "number 0" in " ".join(report.notes)
+    assert report.of("a").relative < 1e-3 and "run 0 of 2" in " ".join(report.notes)
     (finding,) = report.findings
     assert finding["module"] == "a" and finding["run"] == 1 and "in run 1" in finding["message"]
     assert not report.clean and whence.accuracy(tmp_path / "m.onnx", values, max_error=["9"]).clean

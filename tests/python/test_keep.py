@@ -180,7 +180,8 @@ def values_of(model: onnx_ir.Model, feeds: dict[str, np.ndarray], folder) -> dic
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(folder / "everything.onnx", options)
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {each.name: feeds[each.name] for each in session.get_inputs()})))
+    return dict(zip(names, session.run(names, {each.name: feeds[each.name] for each in session.get_inputs()}),
+                    strict=True))
 
 
 def is_equal(a: np.ndarray, b: np.ndarray) -> bool:

@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import onnx
+import onnx_ir
 import onnxruntime
+import onnxscript
 import pytest
 import torch
 import whence
@@ -47,6 +49,8 @@ def reports(tmp_path_factory) -> dict:
     with whence.record(folder / "recorded.whence.json") as recording:
         torch.jit.trace(model, x, check_trace=False)
     whence.export(torch.nn.Linear(6, 2).eval(), x, folder / "small.onnx")
+    with whence.keep() as kept:
+        onnxscript.optimizer.optimize(onnx_ir.load(folder / "small.onnx"))
     accuracy = whence.accuracy(faulty, values)
     sensitivity = whence.sensitivity(program, [(x,)], modules=["0", "1", "2"], time=False, budget="size=99%")
     return {
@@ -59,12 +63,13 @@ def reports(tmp_path_factory) -> dict:
         "FunctionsReport": whence.functions(program, output=folder / "f.onnx", types=["Linear"]),
         "PlaceReport": whence.place(program, ["gpu=1?", "cpu=**"]),
         "Profile": profile_of(program, x, folder),
-        "SharedWeights": whence.share_weights([folder / "tall.onnx", folder / "small.onnx"], "shared.data")}
+        "SharedWeights": whence.share_weights([folder / "tall.onnx", folder / "small.onnx"], "shared.data"),
+        "KeepReport": kept}
 
 
 REPORTS = ["AnnotateReport", "ValidationReport", "ONNXProgram", "Verification", "Values", "Recording", "ModuleRows",
            "Explanation", "Difference", "Comparison", "Selection", "FunctionsReport", "PlaceReport", "AccuracyReport",
-           "SensitivityReport", "Profile", "SharedWeights", "FirstDifference", "Choice"]
+           "SensitivityReport", "Profile", "SharedWeights", "FirstDifference", "Choice", "KeepReport"]
 
 
 class Tags(html.parser.HTMLParser):

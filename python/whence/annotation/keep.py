@@ -104,7 +104,7 @@ class _Observer:
             nodes = [to] if isinstance(to, ir.Node) else list(to)
             before = [node_origins.whence_keys(node.metadata_props) for node in nodes]
             copy_merged(self, from_nodes, to)
-            for node, keys in zip(nodes, before):
+            for node, keys in zip(nodes, before, strict=True):
                 if keys:
                     node_origins.restore(keys, node.metadata_props)
 
