@@ -8,6 +8,7 @@ new nodes replaced.
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -144,7 +145,8 @@ class _Observer:
             return
         if any(new is value for node in dead for value in node.inputs):
             return  # the dead nodes were left out, not replaced
-        sources = [source for node in dead if (source := node_origins.source_of(node)) is not None]
+        sources = [source for node in dead
+                   if (source := node_origins.source_of(node, node is old.producer())) is not None]
         late = [nodes for node in dead for nodes in self.waiting.pop(node, [])]
         for nodes in [*late, added]:
             for node in nodes:
@@ -178,7 +180,7 @@ class _Observer:
 
     def inherit(self, node: Any, sources: list[Source]) -> None:
         if node not in self.sources:
-            own = node_origins.source_of(node)
+            own = node_origins.source_of(node, computed_value=True)
             self.sources[node] = [] if own is None else [own]
             if sources and own is None:
                 self.report.replaced += 1
@@ -198,6 +200,7 @@ class _Observer:
     def finish(self, nodes: list[Any]) -> None:
         """Gives nodes without an origin the common module of their readers, or else of the nodes that they read. Leaves
         nodes for which annotate found no module."""
+        gc.collect()  # graphs that tools no longer use may refer to themselves
         graphs = {id(node.graph): node.graph for node in [*self.new_nodes, *nodes] if node.graph is not None}
         for graph in graphs.values():
             open_nodes = [node for node in graph if node_origins.is_unknown(node.metadata_props)]

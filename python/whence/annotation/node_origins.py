@@ -105,18 +105,18 @@ class Source(NamedTuple):
     op_type: str
     origin: Origin
     exporter_keys: dict[str, str]
+    computed_value: bool  # the node computed the replaced value
 
 
-def source_of(node: Any) -> Source | None:
+def source_of(node: Any, computed_value: bool) -> Source | None:
     """Returns None for a node without an origin."""
     origin = read(node.metadata_props)
     exporter_keys = {key: value for key, value in node.metadata_props.items() if key.startswith(_EXPORTER_KEYS)}
-    return None if origin is None else Source(node.op_type, origin, exporter_keys)
+    return None if origin is None else Source(node.op_type, origin, exporter_keys, computed_value)
 
 
 def merge(op_type: str, sources: Sequence[Source]) -> Origin:
-    """Returns the origin of a node of ``op_type`` that replaces ``sources``: at least one, the last one computed the
-    replaced value."""
+    """Returns the origin of a node of ``op_type`` that replaces ``sources``: at least one."""
     every, main = [source.origin for source in sources], [source.origin for source in _main_sources(op_type, sources)]
     return Origin(_distinct(module for origin in every for module in origin.modules),
                   common_module(origin.primary for origin in main), max(_MATCHED, *(origin.confidence for origin in every)),
@@ -130,7 +130,8 @@ def _distinct(items: Iterable[str]) -> tuple[str, ...]:
 
 
 def _main_sources(op_type: str, sources: Sequence[Source]) -> list[Source]:
-    """Returns the nodes that do what an operator of ``op_type`` is named after; by default the last one."""
+    """Returns the nodes that do what an operator of ``op_type`` is named after; by default those that computed the replaced
+    values."""
     kinds: list[Callable[[str], bool]] = []
     if op_type in _ATTENTIONS:
         kinds = [_ATTENTIONS.__contains__, "Softmax".__eq__]
@@ -141,7 +142,7 @@ def _main_sources(op_type: str, sources: Sequence[Source]) -> list[Source]:
     for is_main in kinds:
         if main := [source for source in sources if is_main(source.op_type)]:
             return main
-    return [sources[-1]]
+    return [source for source in sources if source.computed_value] or [sources[-1]]
 
 
 def whence_keys(metadata: Mapping[str, str]) -> dict[str, str]:
