@@ -65,7 +65,6 @@ ForeignNode Placement::first_with_operator_of(ForeignNode node, const std::vecto
 }
 
 void Placement::place(ForeignNode node, std::vector<UnitIndex> units, Confidence confidence, MatchRule rule) {
-  sort_unique(units);
   const ScopeIndex scope = scope_of(units);
   place_in(node, scope, std::move(units), confidence, rule);
 }
