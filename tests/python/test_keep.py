@@ -62,6 +62,24 @@ def test_node_of_a_rewrite_rule_has_all_modules(metadata):
     assert "1 node replaced others" in str(report)
 
 
+def test_node_is_no_surer_than_what_it_replaced():
+    """One of the replaced nodes has no origin, so its module may be missing in the list."""
+    for unknown in ({}, {"pkg.whence.confidence": "unattributed"}):
+        model = chain(("Abs", unknown), ("Softplus", annotated("c", 3)))
+        with whence.keep():
+            softplus_of_abs().apply_to_model(model)
+        fused = next(iter(model.graph)).metadata_props
+        assert (fused["pkg.whence.module"], fused["pkg.whence.confidence"]) == ("c", "inferred")
+
+
+def test_helper_of_several_operations_stays_one():
+    model = chain(("Abs", annotated("b", 1) | {"pkg.whence.op": "shared:1,2"}),
+                  ("Softplus", annotated("b", 2) | {"pkg.whence.op": "shared:2,4"}))
+    with whence.keep():
+        softplus_of_abs().apply_to_model(model)
+    assert next(iter(model.graph)).metadata_props["pkg.whence.op"] == "shared:1,2,4"
+
+
 def test_without_keep_the_rewriter_keeps_one_module():
     model = chain(("Abs", of_module("b")), ("Softplus", of_module("c")))
     softplus_of_abs().apply_to_model(model)
@@ -127,6 +145,16 @@ def test_inserted_node_has_the_module_of_its_reader():
         tanh.replace_input_with(0, cast.outputs[0])
     assert cast.metadata_props["pkg.whence.module"] == "b"
     assert cast.metadata_props["pkg.whence.confidence"] == "inferred" and report.by_neighbours == 1
+
+
+def test_inserted_node_is_no_surer_than_its_reader():
+    model = chain(("Relu", annotated("a", 0)), ("Tanh", annotated("b", 1) | {"pkg.whence.confidence": "ancestor"}))
+    relu, tanh = model.graph
+    with whence.keep():
+        cast = onnx_ir.node("Cast", [relu.outputs[0]], {"to": 1})
+        model.graph.insert_before(tanh, cast)
+        tanh.replace_input_with(0, cast.outputs[0])
+    assert (cast.metadata_props["pkg.whence.module"], cast.metadata_props["pkg.whence.confidence"]) == ("b", "ancestor")
 
 
 def test_node_without_known_neighbours_is_reported():

@@ -18,7 +18,7 @@ from typing import Any
 from ..base.optional_packages import import_optional
 from ..base.report_printing import Printed, counted
 from . import node_origins
-from .node_origins import Origin, Source
+from .node_origins import Source
 
 
 @dataclass(repr=False)
@@ -109,17 +109,18 @@ class _Observer:
                 if keys:
                     node_origins.restore(keys, node.metadata_props)
 
-        ir.Node.__init__, ir.Value.replace_all_uses_with = node_created, uses_replaced
-        ir.Node.replace_input_with = input_replaced
+        observed = [(ir.Node, "__init__", node_created, create),
+                    (ir.Value, "replace_all_uses_with", uses_replaced, replace_uses),
+                    (ir.Node, "replace_input_with", input_replaced, replace_input)]
         if copy_merged is not None:
-            merger.copy_merged_metadata = metadata_merged
+            observed.append((merger, "copy_merged_metadata", metadata_merged, copy_merged))
+        for owner, name, method, _ in observed:
+            setattr(owner, name, method)
         try:
             yield
         finally:
-            ir.Node.__init__, ir.Value.replace_all_uses_with = create, replace_uses
-            ir.Node.replace_input_with = replace_input
-            if copy_merged is not None:
-                merger.copy_merged_metadata = copy_merged
+            for owner, name, _, original in observed:
+                setattr(owner, name, original)
 
     def observe(self, replace: Callable[[], None], old: Any, new: Any) -> None:
         self.depth += 1
@@ -145,8 +146,7 @@ class _Observer:
             return
         if any(new is value for node in dead for value in node.inputs):
             return  # the dead nodes were left out, not replaced
-        sources = [source for node in dead
-                   if (source := node_origins.source_of(node, node is old.producer())) is not None]
+        sources = node_origins.sources_of(dead, old.producer())
         late = [nodes for node in dead for nodes in self.waiting.pop(node, [])]
         for nodes in [*late, added]:
             for node in nodes:
@@ -217,11 +217,9 @@ class _Observer:
         if node_origins.read(node.metadata_props) is not None:
             return
         stated = [node_origins.read(each.metadata_props) for each in neighbours if each is not None]
-        known = [origin.primary for origin in stated if origin is not None]
+        known = [origin for origin in stated if origin is not None]
         if not known:
             return
         self.report.by_neighbours += 1
-        module = node_origins.common_module(known)
-        word = "inferred" if all(each == module for each in known) else "ancestor"
-        origin = Origin((module,), module, node_origins.CONFIDENCES.index(word))
+        origin = node_origins.inferred_from(known)
         node_origins.write(origin, node.metadata_props, node.domain, node.op_type, "dataflow")

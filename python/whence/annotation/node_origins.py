@@ -7,9 +7,10 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from ..base.node_keys import modules_in, operations_in
 from .reports import CONFIDENCES
 
 _MODULE, _MODULES, _PRIMARY = "pkg.whence.module", "pkg.whence.modules", "pkg.whence.primary"
@@ -18,7 +19,7 @@ _STAMP, _ID, _SOURCE = "pkg.whence.op", "pkg.whence.id", "pkg.whence.source"
 _TORCH_SCOPES, _BUILDER_SCOPES = "pkg.torch.onnx.name_scopes", "pkg.onnxscript.name_scopes"
 _EXPORTER_KEYS = ("namespace", "pkg.torch.onnx.", "pkg.onnxscript.")
 _CAPTURED_ROOT, _UNKNOWN = "_export_root", "_empty_nn_module_stack"
-_MATCHED, _INFERRED = CONFIDENCES.index("matched"), CONFIDENCES.index("inferred")
+_MATCHED, _INFERRED, _ANCESTOR = map(CONFIDENCES.index, ("matched", "inferred", "ancestor"))
 
 _ATTENTIONS = {"Attention", "GroupQueryAttention", "MultiHeadAttention", "PackedAttention", "PackedMultiHeadAttention", "SDPA",
                "SparseAttention", "PagedAttention"}
@@ -34,6 +35,7 @@ class Origin:
     primary: str                      # the module of the main operation
     confidence: int                   # an index of CONFIDENCES
     operations: tuple[int, ...] = ()  # numbers of recorded operations
+    is_shared: bool = False           # the node is a helper of these operations
     ids: tuple[str, ...] = ()         # identities of recorded operations
     source: str = ""
     by_whence: bool = False           # read from whence's keys, not from the exporter's
@@ -62,14 +64,13 @@ def is_unknown(metadata: Mapping[str, str]) -> bool:
 
 def _read_whence(metadata: Mapping[str, str]) -> Origin:
     module = metadata[_MODULE]
-    modules = tuple(_strings(metadata.get(_MODULES, ""))) or (module,)
     word = metadata.get(_CONFIDENCE, "inferred")
-    stamp = metadata.get(_STAMP, "").rpartition(":")[2]
-    operations = tuple(int(number) for number in stamp.split(",") if number.isdigit())
+    operations, is_shared = operations_in(metadata)
     identity = metadata.get(_ID, "")
     ids = tuple(_strings(identity)) or ((identity,) if identity else ())
-    return Origin(modules, metadata.get(_PRIMARY, module), CONFIDENCES.index(word) if word in CONFIDENCES else _INFERRED,
-                  operations, ids, metadata.get(_SOURCE, ""), by_whence=True)
+    return Origin(modules_in(metadata), metadata.get(_PRIMARY, module),
+                  CONFIDENCES.index(word) if word in CONFIDENCES else _INFERRED, operations, is_shared, ids,
+                  metadata.get(_SOURCE, ""), by_whence=True)
 
 
 def _strings(text: str) -> list[str]:
@@ -115,14 +116,36 @@ def source_of(node: Any, computed_value: bool) -> Source | None:
     return None if origin is None else Source(node.op_type, origin, exporter_keys, computed_value)
 
 
+def sources_of(nodes: Sequence[Any], producer: Any) -> list[Source]:
+    """Returns the nodes with an origin. They are ``inferred`` at most if another one, which is no Constant, has none: it
+    may be of a module that they do not name. ``producer`` computed the replaced value."""
+    sources = {node: source_of(node, node is producer) for node in nodes}
+    known = [source for source in sources.values() if source is not None]
+    if all(source is not None or node.op_type == "Constant" for node, source in sources.items()):
+        return known
+    return [source._replace(origin=at_most(source.origin, _INFERRED)) for source in known]
+
+
+def at_most(origin: Origin, confidence: int) -> Origin:
+    return replace(origin, confidence=max(origin.confidence, confidence))
+
+
 def merge(op_type: str, sources: Sequence[Source]) -> Origin:
     """Returns the origin of a node of ``op_type`` that replaces ``sources``: at least one."""
     every, main = [source.origin for source in sources], [source.origin for source in _main_sources(op_type, sources)]
     return Origin(_distinct(module for origin in every for module in origin.modules),
                   common_module(origin.primary for origin in main), max(_MATCHED, *(origin.confidence for origin in every)),
                   tuple(sorted({number for origin in every for number in origin.operations})),
-                  _distinct(identity for origin in every for identity in origin.ids), main[-1].source,
+                  all(origin.is_shared for origin in every), _distinct(identity for origin in every for identity in origin.ids), main[-1].source,
                   any(origin.by_whence for origin in every))
+
+
+def inferred_from(neighbours: Sequence[Origin]) -> Origin:
+    """Returns the origin of a node that only its neighbours, at least one, show: no surer than the weakest of them."""
+    module = common_module(origin.primary for origin in neighbours)
+    agree = all(origin.primary == module for origin in neighbours)
+    word = max(_INFERRED if agree else _ANCESTOR, *(origin.confidence for origin in neighbours))
+    return Origin((module,), module, word)
 
 
 def _distinct(items: Iterable[str]) -> tuple[str, ...]:
@@ -168,7 +191,8 @@ def write(origin: Origin, metadata: MutableMapping[str, str], domain: str, op_ty
         metadata[_OPERATOR] = f"{domain}::{op_type}"
     if origin.operations:
         numbers = ",".join(map(str, origin.operations))
-        metadata[_STAMP] = numbers if len(origin.operations) == 1 else f"fused:{numbers}"
+        kind = "shared:" if origin.is_shared else "fused:" if len(origin.operations) > 1 else ""
+        metadata[_STAMP] = kind + numbers
     if origin.ids:
         metadata[_ID] = origin.ids[0] if len(origin.ids) == 1 else json.dumps(list(origin.ids))
     if origin.source:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from ..base.node_keys import modules_in, operations_in
 from ..command.process import run_json
 from ..errors import Diagnostic, error, require_path
 from . import model_structure
@@ -151,33 +152,15 @@ def _is_random(node: Node, model: Any) -> bool:
 
 def _node(at: int, proto: Any) -> Node:
     keys = {each.key: each.value for each in proto.metadata_props if each.key.startswith(_KEY)}
-    modules = _modules(keys)
+    operations, is_shared = operations_in(keys)
     call = keys.get(_KEY + "call", "0")
-    return Node(at, proto.name, proto.op_type, (*proto.input, *_outer_inputs(proto)), tuple(proto.output), modules,
+    return Node(at, proto.name, proto.op_type, (*proto.input, *_outer_inputs(proto)), tuple(proto.output), modules_in(keys),
                 int(call) if call.isdigit() else 0, keys.get(_KEY + "confidence", "unattributed"),
-                keys.get(_KEY + "source", ""), _operations(keys.get(_KEY + "op", "")),
+                keys.get(_KEY + "source", ""), operations[:1] if is_shared else operations,
                 proto.op_type.startswith("QLinear") or proto.op_type in _INTEGERS)
 
 
 _INTEGERS = {"QuantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "QGemm"}
-
-
-def _modules(keys: dict[str, str]) -> tuple[str, ...]:
-    if _KEY + "modules" in keys:
-        try:
-            modules = json.loads(keys[_KEY + "modules"])
-            if isinstance(modules, list) and modules and all(isinstance(each, str) for each in modules):
-                return tuple(modules)
-        except ValueError:
-            pass  # damaged; "module" is less complete but correct
-    return (keys[_KEY + "module"],) if _KEY + "module" in keys else ()
-
-
-def _operations(text: str) -> tuple[int, ...]:
-    """Parses ``17``, ``fused:17,18`` or ``shared:17,18``. For shared operations, returns only the first."""
-    kind, _, numbers = text.rpartition(":")
-    operations = sorted(int(number) for number in numbers.split(",") if number.isdigit())
-    return tuple(operations[:1] if kind == "shared" else operations)
 
 
 def _outer_inputs(proto: Any) -> Iterator[str]:
