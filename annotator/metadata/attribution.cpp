@@ -101,7 +101,8 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   std::optional<ExporterOrigin> stated = origin_by_exporter(node, metadata);
   if (!stated) return result;
   result.confidence = origin::limited_by(node.domain, stated->confidence);
-  result.module = result.primary = origin::common_module(stated->modules);
+  result.module = origin::common_module(stated->modules);
+  result.primary = stated->primary.value_or(result.module);
   result.modules = std::move(stated->modules);
   result.source = std::move(stated->source);
   result.rule = "carried";
