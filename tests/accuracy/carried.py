@@ -26,7 +26,7 @@ import onnx
 import onnx_ir
 import whence
 
-from accuracy import corpus, models, rewriters
+from accuracy import corpus, models, patterns, rewriters
 from accuracy.score import Score, score_file, write_truth
 from accuracy.transformations import BY_NAME, TOOLS, Transformation
 from accuracy.truth import Truth
@@ -50,6 +50,8 @@ def graphsurgeon(name: str, source: Path, target: Path) -> None:
     onnx.save(onnx_graphsurgeon.export_onnx(graph.fold_constants().cleanup().toposort()), target)
 
 
+patterns.register()
+corpus.SOURCES["patterns"] = (patterns.export, 18, False)
 ALL_TOOLS = {**TOOLS, "version": version, "graphsurgeon": graphsurgeon, **rewriters.tools()}
 
 

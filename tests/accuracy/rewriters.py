@@ -46,7 +46,7 @@ def onnxscript_rules() -> dict[str, Callable[[onnx_ir.Model], None]]:
     from onnxscript.rewriter.rules import common
 
     def applying(rules):
-        return lambda model: rules.apply_to_model(model)
+        return lambda model: (rules if hasattr(rules, "apply_to_model") else rules()).apply_to_model(model)
 
     found = {f"onnxscript:{name}": applying(getattr(common, name)) for name in common.__all__}
     found["onnxscript:rewrite"] = lambda model: rewriter.rewrite(model)
