@@ -4,7 +4,8 @@
 
 Each row is a tool, or several tools joined by `+`, or a glob over the tools of `rewriters.py`: `onnxoptimizer:*`,
 `onnxscript:*`, `ort_fusions:*`, `olive:*`. The exporter's file, annotated with its truth, is processed by the tools only,
-with `whence.carry`, and with `whence.keep` if the tool edits a model of onnx_ir. The columns are the percentages of nodes
+with `whence.carry`, and with `whence.keep` if the tool edits a model of onnx_ir, or with the pass of
+`whence.exporters.olive` if it is Olive's. The columns are the percentages of nodes
 with known truth that have the right modules in each result; the last one counts the confidence values of the last result.
 Models in which a single tool changes no node are left out. Tools that are not installed are skipped
 (`pip install onnx-graphsurgeon onnxoptimizer olive-ai`).
@@ -101,6 +102,10 @@ def measure(folder: Path, model: str, source: str, chain: str) -> tuple[Score, .
         scores = [score_file(truth, tools_only), score_file(truth, carried)]
         if chain in rewriters.IN_MEMORY:
             scores.append(score_file(truth, kept(start, rewriters.IN_MEMORY[chain], Path(scratch) / "kept.onnx")))
+        elif chain in rewriters.WITH_ORIGINS:
+            with models.quiet():
+                rewriters.WITH_ORIGINS[chain](model, start, Path(scratch) / "kept.onnx")
+            scores.append(score_file(truth, Path(scratch) / "kept.onnx"))
         return tuple(scores)
 
 

@@ -16,6 +16,7 @@ import onnx_ir
 from accuracy import models
 
 IN_MEMORY: dict[str, Callable[[onnx_ir.Model], None]] = {}
+WITH_ORIGINS: dict[str, Callable[[str, Path, Path], None]] = {}  # Olive's passes as whence.exporters.olive runs them
 
 
 def tools() -> dict[str, Callable[[str, Path, Path], None]]:
@@ -25,7 +26,8 @@ def tools() -> dict[str, Callable[[str, Path, Path], None]]:
     if importlib.util.find_spec("onnxoptimizer"):
         found |= onnxoptimizer_passes()
     if importlib.util.find_spec("olive"):
-        found |= olive_passes()
+        found |= olive_passes("olive")
+        WITH_ORIGINS.update(olive_passes("whence"))
     return found
 
 
@@ -107,11 +109,11 @@ OLIVE = {
 SIZES = {"bert_tiny": ("bert", 2, 128), "distilbert": ("bert", 4, 96), "llama": ("gpt2", 4, 64)}
 
 
-def olive_passes() -> dict[str, Callable[[str, Path, Path], None]]:
-    return {f"olive:{name}": olive_pass(name, settings) for name, settings in OLIVE.items()}
+def olive_passes(package: str) -> dict[str, Callable[[str, Path, Path], None]]:
+    return {f"olive:{name}": olive_pass(package, name, settings) for name, settings in OLIVE.items()}
 
 
-def olive_pass(kind: str, settings: dict):
+def olive_pass(package: str, kind: str, settings: dict):
     def tool(name: str, source: Path, target: Path) -> None:
         from olive.hardware import AcceleratorSpec, Device
         from olive.model import ONNXModelHandler
@@ -124,6 +126,8 @@ def olive_pass(kind: str, settings: dict):
         if kind == "OnnxStaticQuantization":
             all_settings["data_config"] = data_config(name)
         pass_class = OlivePackageConfig.load_default_config().import_pass_module(kind.lower())
+        if package == "whence":
+            pass_class = getattr(importlib.import_module("whence.exporters.olive"), kind)
         step = create_pass_from_dict(pass_class, all_settings, disable_search=True,
                                      accelerator_spec=AcceleratorSpec(Device.CPU, "CPUExecutionProvider"))
         output = step.run(ONNXModelHandler(str(source)), str(target.with_suffix("")) + "-olive")
@@ -135,9 +139,7 @@ def olive_pass(kind: str, settings: dict):
 def data_config(name: str) -> dict:
     """Returns Olive's configuration of data with the names, shapes and types of the model's example: tensors of ones."""
     example = models.example(name)
-    batch = len(next(iter(example.values())))
     types = [str(value.dtype).removeprefix("torch.") for value in example.values()]
-    return {"name": "ones", "type": "DummyDataContainer", "dataloader_config": {"params": {"batch_size": batch}},
-            "load_dataset_config": {"params": {
-                "input_names": list(example), "input_shapes": [list(value.shape[1:]) for value in example.values()],
-                "input_types": types, "max_samples": batch}}}
+    return {"name": "ones", "type": "DummyDataContainer", "load_dataset_config": {"params": {
+        "input_names": list(example), "input_shapes": [list(value.shape) for value in example.values()],
+        "input_types": types, "max_samples": 1}}}

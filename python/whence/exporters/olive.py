@@ -105,7 +105,8 @@ def _with_provider(accelerator: Any) -> Any:
 
 def _carried(run: Any, model: Any) -> Any:
     """Runs a pass on an ONNX file and writes the origins of its nodes into the output."""
-    output = run()
+    with keep():  # some passes edit a model of onnx_ir: the fused nodes are known best while they are made
+        output = run()
     for path in _onnx_files(output):
         if not os.path.samefile(path, model.model_path):
             with _warned(f"the origins in {path} are those that the pass left"):
