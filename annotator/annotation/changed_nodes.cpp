@@ -62,6 +62,13 @@ class Comparison {
   // Both arguments must outlive this object.
   Comparison(const Nodes& nodes, const Nodes& before) : nodes_(nodes), before_(before) {}
 
+  // Returns the node of the previous file that computed the same first result; null if there was none.
+  const OnnxNode* with_result_of(const OnnxNode& node) {
+    if (node.outputs.empty() || node.outputs[0].empty()) return nullptr;
+    const auto found = producers_before().find(node.outputs[0]);
+    return found == producers_before().end() ? nullptr : found->second;
+  }
+
   bool changed(const OnnxNode& node, const OnnxNode& old) {
     if (node.op_type != old.op_type || node.domain != old.domain) return true;
     if (node.outputs.empty() || old.outputs.empty()) return false;
@@ -105,9 +112,11 @@ class Comparison {
     const auto found = producers_->find(value);
     return found == producers_->end() ? nullptr : found->second;
   }
-  bool is_old_result(std::string_view value) {
+  bool is_old_result(std::string_view value) { return producers_before().contains(value); }
+
+  const ByName& producers_before() {
     if (!producers_before_) producers_before_ = by_result(before_);
-    return producers_before_->contains(value);
+    return *producers_before_;
   }
 
   static constexpr int max_steps = 8;  // a Cast, a QuantizeLinear and a DequantizeLinear are three
@@ -128,9 +137,11 @@ std::vector<bool> changed_nodes(const Nodes& nodes, const Nodes& before) {
       continue;
     }
     if (!states_origin(*nodes[i])) continue;
-    const auto old = named.find(nodes[i]->name);
-    if (old == named.end() || old->second == nullptr || !same_origin(*nodes[i], *old->second)) continue;
-    changed[i] = comparison.changed(*nodes[i], *old->second);
+    const auto same_name = named.find(nodes[i]->name);
+    const OnnxNode* old = same_name == named.end() ? nullptr : same_name->second;
+    if (old == nullptr) old = comparison.with_result_of(*nodes[i]);  // tools that create nodes may leave them unnamed
+    if (old == nullptr || !same_origin(*nodes[i], *old)) continue;
+    changed[i] = comparison.changed(*nodes[i], *old);
   }
   return changed;
 }

@@ -13,10 +13,10 @@ namespace whence::annotation {
 // it when it inlines a call; other tools copy it unchanged.
 inline constexpr std::string_view module_placeholder = "{module}";
 
-// Returns true for each changed node of `nodes`. A node is changed if it has the name and origin of a node before, but
-// another operator, another first result or other input values. Values are followed through nodes without an origin,
-// which the tool inserted. Other weights are no change, so that a quantised node counts as unchanged. A node that a
-// tool inlined from a function of whence is changed too.
+// Returns true for each changed node of `nodes`. A node is changed if it has the name and origin of a node before, or
+// else its first result and origin, but another operator, another first result or other input values. Values are
+// followed through nodes without an origin, which the tool inserted. Other weights are no change, so that a quantised
+// node counts as unchanged. A node that a tool inlined from a function of whence is changed too.
 std::vector<bool> changed_nodes(const std::vector<const onnx_file::OnnxNode*>& nodes,
                                 const std::vector<const onnx_file::OnnxNode*>& before);
 

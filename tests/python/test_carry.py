@@ -8,6 +8,7 @@ import threading
 import onnx
 import pytest
 import whence
+from onnx import helper
 
 import command
 
@@ -121,3 +122,32 @@ def test_options_reach_the_command(annotated, tmp_path):
     assert os.listdir(tmp_path / "to") == ["out.onnx.data"]
     whence.carry(model, COPY, tmp_path / "to" / "out.onnx", overwrite=True)
     assert (tmp_path / "to" / "out.onnx.data").read_bytes() == (tmp_path / "w.bin").read_bytes()
+
+
+def fused_without_a_name(source: str, target: str) -> None:
+    """Replaces Relu(Relu(x)) like onnxscript's rewriter: the new node has no name and the metadata of the last one."""
+    model = onnx.load(source)
+    first, second = (node for node in model.graph.node if node.op_type == "Relu")
+    second.ClearField("name")
+    second.input[0] = first.input[0]
+    model.graph.node.remove(first)
+    onnx.save(model, target)
+
+
+def test_new_node_with_copied_metadata_is_matched_again(tmp_path):
+    """It has absorbed a node of another module, so its metadata is outdated; the others keep their word."""
+    def relu(value, result, module, number):
+        node = helper.make_node("Relu" if number in (1, 2) else "Exp", [value], [result], f"/{module}/node")
+        for key, text in {"module": module, "confidence": "exact", "op": str(number), "rule": "exported", "version": "1"}.items():
+            entry = node.metadata_props.add()
+            entry.key, entry.value = f"pkg.whence.{key}", text
+        return node
+
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph([relu("x", "a", "enc", 0), relu("a", "b", "first", 1), relu("b", "c", "second", 2),
+                               relu("c", "y", "dec", 3)], "g", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)]), tmp_path / "in.onnx")
+    whence.carry(tmp_path / "in.onnx", fused_without_a_name, tmp_path / "out.onnx")
+    keys = [{entry.key: entry.value for entry in node.metadata_props} for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert [each["pkg.whence.confidence"] for each in keys] == ["exact", "matched", "exact"]
+    assert keys[1]["pkg.whence.modules"] == '["first","second"]'

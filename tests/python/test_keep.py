@@ -158,6 +158,41 @@ def test_inserted_node_is_no_surer_than_its_reader():
     assert (cast.metadata_props["pkg.whence.module"], cast.metadata_props["pkg.whence.confidence"]) == ("b", "ancestor")
 
 
+def test_only_the_given_model_is_observed():
+    models = [chain(("Abs", of_module("b")), ("Softplus", of_module("c"))) for _ in range(2)]
+    with whence.keep(models[0]) as report:
+        for model in models:
+            softplus_of_abs().apply_to_model(model)
+    kept, other = (next(iter(model.graph)).metadata_props for model in models)
+    assert json.loads(kept["pkg.whence.modules"]) == ["b", "c"] and report.replaced == 1
+    assert not any(key.startswith("pkg.whence") for key in other)
+
+
+def test_branch_that_is_added_to_the_given_model_is_observed():
+    model = chain(("Relu", of_module("a")), ("Tanh", of_module("d")))
+    condition = onnx_ir.Value(name="c", shape=onnx_ir.Shape([]), type=onnx_ir.TensorType(onnx_ir.DataType.BOOL))
+    with whence.keep(model):
+        branches = [chain(("Abs", of_module("b")), ("Softplus", of_module("c"))).graph for _ in range(2)]
+        for branch in branches:
+            branch.inputs.clear()
+            next(iter(branch)).replace_input_with(0, next(iter(model.graph)).outputs[0])
+        graph = onnx_ir.AttributeType.GRAPH
+        choice = onnx_ir.Node("", "If", [condition], [onnx_ir.Attr("then_branch", graph, branches[0]),
+                                                      onnx_ir.Attr("else_branch", graph, branches[1])])
+        model.graph.inputs.append(condition)
+        model.graph.append(choice)
+        softplus_of_abs().apply_to_model(model)
+    fused = [node.metadata_props for node in model.graph.all_nodes() if node.op_type == "Fused"]
+    assert [json.loads(keys["pkg.whence.modules"]) for keys in fused] == [["b", "c"], ["b", "c"]]
+
+
+@pytest.mark.parametrize("wrong", ["model.onnx", 3])
+def test_only_models_in_memory_can_be_observed(wrong):
+    with pytest.raises(whence.WhenceError) as raised, whence.keep(wrong):
+        pass
+    assert raised.value.code == "E0101" and "whence.carry" in raised.value.remedy
+
+
 def test_node_without_known_neighbours_is_reported():
     model = chain(("Relu", {}), ("Tanh", {}))
     with whence.keep(model) as report:

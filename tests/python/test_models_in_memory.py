@@ -124,11 +124,11 @@ def test_programs_of_pytorch_are_accepted(case):
     assert whence.validate(program).coverage.nodes == len(program.model_proto.graph.node)
 
 
-@pytest.mark.parametrize("function", ["annotate", "functions", "inline", "carry"])
+@pytest.mark.parametrize("function", ["functions", "inline", "carry"])
 def test_model_in_memory_needs_an_output_path(function, case):
     model = onnx.load(case.path)
     before = model.SerializeToString()
-    arguments = {"annotate": (case.program.sidecar,), "carry": (["true", "{in}"],)}.get(function, ())
+    arguments = {"carry": (["true", "{in}"],)}.get(function, ())
     with pytest.raises(whence.WhenceError, match="output='model.onnx'") as raised:
         getattr(whence, function)(model, *arguments)
     assert raised.value.code == "E0101" and model.SerializeToString() == before

@@ -29,7 +29,7 @@ environment conda py-rattler-build==0.73.0
 environment genai --no-deps onnxruntime-genai==0.18.0
 environment modelopt --no-deps nvidia-modelopt==0.47.0 onnx-graphsurgeon==0.6.1 onnxconverter-common==1.16.0 \
   polygraphy==0.53.6 lief==1.0.0 cppimport==26.4.17 onnxslim==0.1.98 nvidia-ml-py==13.615.71
-environment olive --no-deps olive-ai==0.13.0 opentelemetry-sdk==1.45.2 opentelemetry-api==1.45.2 \
+environment olive --no-deps olive-ai==0.13.0 onnxoptimizer==0.4.2 opentelemetry-sdk==1.45.2 opentelemetry-api==1.45.2 \
   opentelemetry-semantic-conventions==0.66b2 pydantic==2.14.4 pydantic-core==2.50.5 annotated-types==0.8.0 \
   typing-inspection==0.4.5 optuna==5.0.0 torchmetrics==1.9.0 lightning-utilities==0.15.3 alembic==1.20.1 colorlog==6.12.0 \
   sqlalchemy==2.1.9 greenlet==3.5.6 Mako==1.4.3

@@ -19,6 +19,7 @@ from ..base.optional_packages import import_optional
 from ..base.report_printing import Printed, counted
 from . import node_origins
 from .node_origins import Origin, Source
+from .observed_graphs import ObservedGraphs
 
 
 @dataclass(repr=False)
@@ -47,17 +48,22 @@ def keep(model: Any = None) -> Iterator[KeepReport]:
 
     A node that replaces several others gets all of their modules, and ``pkg.whence.primary``: the module of its main
     operation. Its confidence is that of the weakest of them, ``matched`` at most. The keys of PyTorch and onnxscript are
-    kept from the main operation. At the end, nodes without an origin get the module of the nodes around them: in the
-    graphs to which a node was added, and in ``model``.
+    kept from the main operation. At the end, nodes without an origin get the module of the nodes around them, in the
+    graphs to which a node was added.
+
+    model    an onnx_ir.Model, or the result of ``torch.onnx.export``: only it is observed, and all of its nodes get an
+             origin. By default every model is observed, also one that is created in the block.
 
     Yields a KeepReport, which is complete after the block. Requires onnx_ir (E0307); tools that edit other representations
-    need ``whence.carry``. Models of other threads are observed, too.
+    need ``whence.carry``. Models of other threads are observed, too, unless ``model`` is given. Raises WhenceError E0101
+    if it is not such a model.
     """
     ir = import_optional("onnx_ir", "whence.keep")
-    observer = _Observer()
+    graphs = ObservedGraphs(model)
+    observer = _Observer(graphs)
     with observer.installed(ir):
         yield observer.report
-        observer.finish(list(model.graph.all_nodes()) if model is not None else [])
+        observer.finish(graphs.nodes())
 
 
 def _merger_class() -> Any:
@@ -70,7 +76,8 @@ def _merger_class() -> Any:
 
 
 class _Observer:
-    def __init__(self) -> None:
+    def __init__(self, graphs: ObservedGraphs) -> None:
+        self.graphs = graphs
         self.report = KeepReport()
         self.new_nodes: weakref.WeakSet[Any] = weakref.WeakSet()
         self.dead: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -137,6 +144,8 @@ class _Observer:
         producer = new.producer()
         if old.producer() is None or producer is None:
             return  # of a graph input or an initializer
+        if old.producer().graph not in self.graphs and producer.graph not in self.graphs:
+            return  # of another model
         dead = self.nodes_that_died(old.producer())
         further_output = producer in self.groups and new not in self.replacements
         added = self.groups[producer] if further_output else self.added_nodes(producer)
@@ -205,7 +214,8 @@ class _Observer:
         """Gives nodes without an origin the common module of their readers, or else of the nodes that they read. Leaves
         nodes for which annotate found no module."""
         gc.collect()  # graphs that tools no longer use may refer to themselves
-        graphs = {id(node.graph): node.graph for node in [*self.new_nodes, *nodes] if node.graph is not None}
+        graphs = {id(node.graph): node.graph for node in [*self.new_nodes, *nodes]
+                  if node.graph is not None and node.graph in self.graphs}
         for graph in graphs.values():
             open_nodes = [node for node in graph if node_origins.is_unknown(node.metadata_props)]
             if len(open_nodes) == len(graph) and not any(node.graph is graph for node in nodes):

@@ -27,7 +27,7 @@ CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 class AnnotateReport(Printed):
     """Numbers of nodes by confidence."""
 
-    path: Path
+    path: Path | None  # None for a model in memory that was edited in place
     nodes: int
     exact: int
     matched: int
@@ -45,7 +45,7 @@ class AnnotateReport(Printed):
 
     def _headline(self) -> str:
         counts = {word: getattr(self, word) for word in CONFIDENCES}
-        return f"{self.path.name}: {counted(self.nodes, 'node')}: " + (", ".join(
+        return f"{self.path.name if self.path else 'in memory'}: {counted(self.nodes, 'node')}: " + (", ".join(
             f"{count:,} {word}" for word, count in counts.items() if count) or "none")
 
     def _details(self) -> list[str]:
@@ -57,7 +57,7 @@ class AnnotateReport(Printed):
                                                    for word, count in counts.items()])
 
 
-@takes_models("model", "source", written="output")
+@takes_models("model", "source", written="output", in_place_unless=("functions", "values"))
 def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
              output: str | os.PathLike[str] | None = None, source: Model | None = None,
              weights: str | os.PathLike[str] | None = None, keys: Collection[str] = (), names: bool = True,
@@ -66,9 +66,12 @@ def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
              values: Values | str | os.PathLike[str] | None = None,
              outputs: str | os.PathLike[str] | None = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AnnotateReport:
-    """Writes the origin of every node into an ONNX file, atomically; in place by default.
+    """Writes the origin of every node into an ONNX file, atomically, or into a model in memory; in place by default.
 
-    model    a path, an ONNXProgram, or a model in memory (onnx.ModelProto, onnx_ir.Model), which needs an ``output``.
+    model    a path, an ONNXProgram, or a model in memory: an onnx.ModelProto, an onnx_ir.Model or the result of
+             ``torch.onnx.export``. Its large weights are not copied.
+    output   the file to write, instead of changing ``model``. A model in memory needs one for ``functions`` and
+             ``values``.
     sidecar  the sidecar of the model. Alternatively ``source``: the annotated file from which a tool made ``model``.
              By default, the sidecar next to the file is used, or else the names in the file.
     weights  alternatively, the published weights of the model: safetensors, an index of shards, a file from

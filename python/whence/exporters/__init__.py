@@ -1,0 +1,1 @@
+"""Exporters and workflows of other libraries, with origins."""
