@@ -35,10 +35,12 @@ struct Dialect {
   // Returns the name that the tool gives the node, or a part of it, before it reads its list; empty if it gives none.
   // Null: the tool renames no nodes.
   std::string (*renamed)(const view::SelectedNode& node) = nullptr;
+  std::string_view limit = {};  // printed as a note with every text: versions of the tool that do not read it
 };
 
 extern const Dialect names_dialect, modules_dialect, ort_quant_dialect, trt_precisions_dialect, trt_devices_dialect,
-    polygraphy_dialect, nncf_dialect, nncf_openvino_dialect, olive_dialect, modelopt_dialect, graphsurgeon_dialect;
+    polygraphy_dialect, nncf_dialect, nncf_openvino_dialect, olive_dialect, modelopt_dialect, modelopt_autocast_dialect,
+    graphsurgeon_dialect;
 
 const std::vector<const Dialect*>& all_dialects();
 // Throws Error(usage) for an unknown name.

@@ -7,9 +7,9 @@ namespace whence::dialect {
 
 const std::vector<const Dialect*>& all_dialects() {
   static const std::vector<const Dialect*> dialects = {
-      &names_dialect,          &modules_dialect,     &ort_quant_dialect,    &olive_dialect,
-      &trt_precisions_dialect, &trt_devices_dialect, &polygraphy_dialect,   &nncf_dialect,
-      &nncf_openvino_dialect,  &modelopt_dialect,    &graphsurgeon_dialect,
+      &names_dialect,          &modules_dialect,     &ort_quant_dialect,         &olive_dialect,
+      &trt_precisions_dialect, &trt_devices_dialect, &polygraphy_dialect,        &nncf_dialect,
+      &nncf_openvino_dialect,  &modelopt_dialect,    &modelopt_autocast_dialect, &graphsurgeon_dialect,
   };
   return dialects;
 }

@@ -1,5 +1,8 @@
-// Writes NVIDIA modelopt's nodes_to_exclude: regular expressions that re.match compares with names of the outermost
-// graph. A plain name would match every name that begins with it, and a name with a bracket would match none.
+// Writes keyword arguments for NVIDIA modelopt: patterns for the nodes that its quantisation leaves out
+// (modelopt.onnx.quantization), or that its conversion to mixed precision keeps in a type (modelopt.onnx.autocast).
+// Both use re.match on names of the outermost graph: a plain name would match every name that begins with it, and a
+// name with a bracket would match none. AutoCast converts each node that no rule excludes; nodes_to_include overrides
+// its rules on value ranges.
 #include <nlohmann/json.hpp>
 
 #include "annotator/dialect/dialect.h"
@@ -10,15 +13,32 @@ namespace whence::dialect {
 
 namespace {
 
-std::string write_patterns(const Choice& choice) {
-  nlohmann::ordered_json patterns = nlohmann::ordered_json::array();
+using Json = nlohmann::ordered_json;
+
+Json patterns_of(const Choice& choice) {
+  Json patterns = Json::array();
   for (const std::string& name : names_of(choice)) patterns.push_back(regex_escaped(name) + "\\Z");
-  return json_text(nlohmann::ordered_json{{"nodes_to_exclude", patterns}}, 2) + "\n";
+  return patterns;
+}
+
+std::string write_quantisation(const Choice& choice) {
+  return json_text(Json{{"nodes_to_exclude", patterns_of(choice)}}, 2) + "\n";
+}
+
+std::string write_autocast(const Choice& choice) {
+  Json arguments = {{"nodes_to_exclude", patterns_of(choice)}};
+  if (choice.setting != "fp32") {
+    arguments = {{"low_precision_type", choice.setting}, {"nodes_to_include", patterns_of(choice)}};
+  }
+  return json_text(arguments, 2) + "\n";
 }
 
 }  // namespace
 
 const Dialect modelopt_dialect = {
-    "modelopt", "patterns for modelopt.onnx.quantization, JSON", Bodies::unseen, {}, nullptr, write_patterns};
+    "modelopt", "patterns for modelopt.onnx.quantization, JSON", Bodies::unseen, {}, nullptr, write_quantisation};
+const Dialect modelopt_autocast_dialect = {
+    "modelopt-autocast", "patterns for modelopt.onnx.autocast, JSON", Bodies::unseen, {"fp32", "fp16", "bf16"}, nullptr,
+    write_autocast};
 
 }  // namespace whence::dialect

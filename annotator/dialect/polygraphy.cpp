@@ -1,5 +1,6 @@
 // Writes Polygraphy's --layer-precisions: arguments "name:float32", split at the last colon. argparse reads a leading
-// '-' as an option. Polygraphy only warns about a layer that it does not find.
+// '-' as an option. Polygraphy only warns about a layer that it does not find. TensorRT 11
+// takes types from the network and has no precisions of layers.
 #include "annotator/dialect/dialect.h"
 
 namespace whence::dialect {
@@ -20,8 +21,13 @@ std::string write_arguments(const Choice& choice) {
 }  // namespace
 
 const Dialect polygraphy_dialect = {
-    "polygraphy",       "--layer-precisions of Polygraphy, one argument per line",
-    Bodies::unseen,     {"float32", "float16", "bfloat16", "int8", "fp8", "int4", "int32", "int64", "uint8", "bool"},
-    polygraphy_refusal, write_arguments};
+    "polygraphy",
+    "--layer-precisions of Polygraphy with TensorRT 8 to 10, one argument per line",
+    Bodies::unseen,
+    {"float32", "float16", "bfloat16", "int8", "fp8", "int4", "int32", "int64", "uint8", "bool"},
+    polygraphy_refusal,
+    write_arguments,
+    nullptr,
+    "TensorRT 11 has no precisions of layers; for 11, write --format modelopt-autocast"};
 
 }  // namespace whence::dialect

@@ -1,7 +1,8 @@
 // Writes trtexec's --layerPrecisions and --layerDeviceTypes: "name:fp32,name:fp32". trtexec splits at every comma, then
 // at the last colon, drops single quotes and reads one '*' as any text (TensorRT's samples/common/sampleOptions.cpp and
 // sampleUtils.cpp, 8.4 to 10). It does not report a missing layer, and honours precisions only with
-// --precisionConstraints.
+// --precisionConstraints. TensorRT 11 takes types from the network and has no options for precisions; it had no DLA
+// from 11.0 to 11.3 (its migration guide, "trtexec" and "Working with DLA").
 #include "annotator/dialect/dialect.h"
 
 namespace whence::dialect {
@@ -42,11 +43,13 @@ std::string write_device_types(const Choice& choice) { return pairs_of("--layerD
 }  // namespace
 
 const Dialect trt_precisions_dialect = {
-    "trt-precisions", "--layerPrecisions of trtexec, one argument per line",
+    "trt-precisions", "--layerPrecisions of trtexec 8.4 to 10, one argument per line",
     Bodies::unseen,   {"fp32", "fp16", "bf16", "int8", "fp8", "int4", "int32", "int64", "uint8", "bool"},
-    trtexec_refusal,  write_precisions};
+    trtexec_refusal,  write_precisions,
+    nullptr,          "TensorRT 11 has no --layerPrecisions; for 11, write --format modelopt-autocast"};
 const Dialect trt_devices_dialect = {"trt-devices",   "--layerDeviceTypes of trtexec, one argument per line",
                                      Bodies::unseen,  {"DLA", "GPU"},
-                                     trtexec_refusal, write_device_types};
+                                     trtexec_refusal, write_device_types,
+                                     nullptr,         "TensorRT 11.0 to 11.3 have no DLA"};
 
 }  // namespace whence::dialect

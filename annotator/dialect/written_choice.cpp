@@ -108,6 +108,7 @@ std::string write_choice(const Dialect& dialect, std::vector<SelectedNode> nodes
   require_names(nodes, model);
   require_own_names(dialect, nodes, model);
   require_expressible(dialect, nodes, model, options.partial, notes);
+  if (!dialect.limit.empty()) notes.push_back(note(Code::usage, std::string(dialect.limit), {.stage = "select"}));
   return dialect.write({std::move(nodes), model, setting});
 }
 

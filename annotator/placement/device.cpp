@@ -42,31 +42,80 @@ const std::vector<DeviceProviders>& providers_by_device() {
   return table;
 }
 
+struct GpuVendor {
+  std::string_view word;
+  std::int64_t id;  // of PCI
+};
+constexpr std::array<GpuVendor, 3> vendor_ids = {{{"nvidia", 0x10de}, {"amd", 0x1002}, {"intel", 0x8086}}};
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  return lower;
+}
+
+bool is_of_vendor(const ProviderDevice& device, std::string_view vendor) {
+  const auto known = std::ranges::find(vendor_ids, vendor, &GpuVendor::word);
+  return lower_case(device.vendor) == vendor || (known != vendor_ids.end() && known->id == device.vendor_id);
+}
+
+// Compares by the provider's devices, as EpLayeringMatcher::Match() does.
+bool has_device(const std::vector<ProviderDevice>& devices, std::string_view device) {
+  return std::ranges::any_of(devices, [&](const ProviderDevice& each) {
+    if (device == "accelerator" || device == "fpga") return each.type != "CPU";
+    if (!device.starts_with("gpu:")) return lower_case(each.type) == device;
+    const std::string_view specifier = device.substr(4);
+    return each.type == "GPU" && (is_digits(specifier) || is_of_vendor(each, specifier));
+  });
+}
+
+bool is_known_provider(std::string_view provider) {
+  return std::ranges::any_of(providers_by_device(), [&](const DeviceProviders& row) {
+    return std::ranges::find(row.providers, provider) != row.providers.end();
+  });
+}
+
+bool is_hardware(std::string_view device) {
+  return device == "cpu" || device == "gpu" || device == "npu" || device == "fpga" || device == "accelerator" ||
+         device.starts_with("gpu:");
+}
+
 }  // namespace
 
-void require_device(const std::string& device) {
+std::string device_named(const std::string& text) {
+  constexpr std::string_view provider_prefix = "provider:";
   const auto known = [&](const auto& words, std::string_view word) {
     return std::ranges::find(words, word) != words.end();
   };
-  if (known(device_words, device)) return;
+  if (known(device_words, text)) return text;
   // Excludes characters with a meaning in ONNX Runtime's setting.
-  const bool plain = device.find_first_of("();,= \t\n") == std::string::npos;
-  if (plain && device.ends_with(provider_ending) && device.size() > provider_ending.size()) return;
-  if (device.starts_with("gpu:") && (known(gpu_vendors, device.substr(4)) || is_digits(device.substr(4)))) return;
-  const auto near = nearest(device, {device_words.begin(), device_words.end()});
+  const bool plain = text.find_first_of("();,= \t\n") == std::string::npos;
+  if (plain && text.starts_with(provider_prefix) && text.size() > provider_prefix.size()) {
+    return text.substr(provider_prefix.size());
+  }
+  if (plain && text.find(provider_ending) != std::string::npos && text.size() > provider_ending.size()) return text;
+  if (text.starts_with("gpu:") && (known(gpu_vendors, text.substr(4)) || is_digits(text.substr(4)))) return text;
+  const auto near = nearest(text, {device_words.begin(), device_words.end()});
   throw Error(
-      Code::usage, "'" + device + "' is not a device of ONNX Runtime",
+      Code::usage, "'" + text + "' is not a device of ONNX Runtime",
       (near ? "did you mean " + *near + "? " : std::string()) +
-          "choose from cpu, gpu, cuda, dml, npu, fpga, accelerator, gpu:nvidia, gpu:0 and full names of providers",
+          "choose from cpu, gpu, cuda, dml, npu, fpga, accelerator, gpu:nvidia, gpu:0, full names of providers, "
+          "and provider:NAME for a provider of any name",
       {.stage = "place"});
 }
 
-bool serves(std::string_view provider, std::string_view device) {
-  if (device == no_device || device == provider) return true;
-  if (device == "accelerator" || device == "fpga") return provider != "CPUExecutionProvider";
+Served serves(std::string_view provider, const std::vector<ProviderDevice>& devices, std::string_view device) {
+  const auto answer = [](bool yes) { return yes ? Served::yes : Served::no; };
+  if (device == no_device || device == provider) return Served::yes;
+  if (!devices.empty() && is_hardware(device)) {
+    return answer(has_device(devices, device) || (device == "cpu" && provider == "CPUExecutionProvider"));
+  }
+  if (device == "accelerator" || device == "fpga") return answer(provider != "CPUExecutionProvider");
+  if (is_hardware(device) && !is_known_provider(provider)) return Served::unknown;
   const std::string_view kind = device.starts_with("gpu:") && is_digits(device.substr(4)) ? "gpu" : device;
   const auto row = std::ranges::find(providers_by_device(), kind, &DeviceProviders::device);
-  return row != providers_by_device().end() && std::ranges::find(row->providers, provider) != row->providers.end();
+  return answer(row != providers_by_device().end() &&
+                std::ranges::find(row->providers, provider) != row->providers.end());
 }
 
 }  // namespace whence::placement

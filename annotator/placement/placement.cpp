@@ -165,14 +165,13 @@ Rule parse_rule(const std::string& text) {
     throw Error(Code::usage, "'" + text + "' is not a rule", "use a device and a glob: gpu=encoder.**",
                 {.stage = "command line"});
   }
-  Rule rule{text.substr(0, equals), text.substr(equals + 1)};
-  require_device(rule.device);
-  return rule;
+  return {device_named(text.substr(0, equals)), text.substr(equals + 1)};
 }
 
-Placement place_nodes(const OnnxSummary& model, const std::vector<Rule>& rules, const std::string& otherwise,
+Placement place_nodes(const OnnxSummary& model, const std::vector<Rule>& rules, const std::string& default_device,
                       const metadata::Recorded* recorded) {
-  if (!otherwise.empty() && otherwise != no_device) require_device(otherwise);
+  const std::string otherwise =
+      default_device.empty() || default_device == no_device ? default_device : device_named(default_device);
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const std::vector<Attribution> attributions = attributions_of(nodes, recorded);
   Rules by_rule(rules, view::modules_of(attributions, "place"));

@@ -43,6 +43,7 @@ struct Difference {
 struct Comparison {
   std::int64_t as_placed = 0;           // nodes on a provider of their device
   std::int64_t not_listed = 0;          // nodes that are not in the list: fused, folded or renamed
+  std::int64_t unknown_device = 0;      // nodes on a provider whose devices are unknown
   std::vector<Difference> differences;  // in file order
 };
 
@@ -57,11 +58,11 @@ struct Placement {
   std::optional<Comparison> compared;
 };
 
-// Places nodes by rules. `otherwise` is the device of nodes that no rule matches; "none" leaves them to ONNX Runtime;
-// empty makes them an error. Errors: usage for a glob that no module matches, for a rule that decides for no node, and
-// for nodes without a device.
-Placement place_nodes(const onnx_file::OnnxSummary& model, const std::vector<Rule>& rules, const std::string& otherwise,
-                      const metadata::Recorded* recorded);
+// Places nodes by rules. `default_device` is the device of nodes that no rule matches; "none" leaves them to ONNX
+// Runtime; empty makes them an error. Errors: usage for a glob that no module matches, for a rule that decides for no
+// node, and for nodes without a device.
+Placement place_nodes(const onnx_file::OnnxSummary& model, const std::vector<Rule>& rules,
+                      const std::string& default_device, const metadata::Recorded* recorded);
 
 // Returns the placement in a file, from its entries `layer_ann`, which are read as devices. Throws Error(usage) if it
 // has none.

@@ -49,7 +49,9 @@ std::string shares_text(const Placement& placement) {
 std::string comparison_text(const Comparison& compared) {
   const std::size_t count = compared.differences.size();
   std::string text = "nodes in ONNX Runtime: " + std::to_string(compared.as_placed) + " as placed, " +
-                     std::to_string(count) + " elsewhere, " + std::to_string(compared.not_listed) + " not listed\n";
+                     std::to_string(count) + " elsewhere, " + std::to_string(compared.not_listed) + " not listed";
+  if (compared.unknown_device > 0) text += ", " + std::to_string(compared.unknown_device) + " on unknown devices";
+  text += "\n";
   if (count == 0) return text;
   text::Table table({}, {Align::left, Align::left, Align::left, Align::left}, "  ");
   table.header({"node", "module", "device", "provider"});
@@ -104,6 +106,7 @@ std::string to_json(const Placement& placement) {
     }
     object["assigned"] = {{"as_placed", placement.compared->as_placed},
                           {"not_listed", placement.compared->not_listed},
+                          {"unknown_device", placement.compared->unknown_device},
                           {"differences", differences}};
   }
   return json_text(object, 2);

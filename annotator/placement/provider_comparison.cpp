@@ -13,7 +13,10 @@ namespace whence::placement {
 
 namespace {
 
-using Providers = std::map<std::string, std::set<std::string>, std::less<>>;  // by name of the node
+struct Providers {
+  std::map<std::string, std::set<std::string>, std::less<>> by_node;           // names of providers
+  std::map<std::string, std::vector<ProviderDevice>, std::less<>> devices_of;  // by provider; those in the list
+};
 
 constexpr const char* providers_remedy =
     "pass the list that the code in docs/dialects.md writes: [{\"provider\": \"...\", \"nodes\": [{\"name\": "
@@ -37,10 +40,17 @@ Providers read_providers(const std::string& path) {
     }
     for (const nlohmann::json& node : part["nodes"]) {
       const std::string name = text_at(node, "name");
-      if (!name.empty()) providers[name].insert(provider);
+      if (!name.empty()) providers.by_node[name].insert(provider);
+    }
+    for (const nlohmann::json& device : part.value("devices", nlohmann::json::array())) {
+      const auto id = device.is_object() ? device.find("vendor_id") : device.end();
+      providers.devices_of[provider].push_back(
+          {text_at(device, "type"), text_at(device, "vendor"),
+           id != device.end() && id->is_number_integer() ? id->get<std::int64_t>() : 0});
     }
   }
-  if (providers.empty()) refuse("no node of the list has a name: session.record_ep_graph_assignment_info was not 1");
+  if (providers.by_node.empty())
+    refuse("no node of the list has a name: session.record_ep_graph_assignment_info was not 1");
   return providers;
 }
 
@@ -49,14 +59,27 @@ void add_fused_names(const std::vector<const onnx_file::OnnxNode*>& nodes, metad
                      Providers& providers) {
   std::set<std::string_view> names;
   for (const onnx_file::OnnxNode* node : nodes) names.insert(metadata::name_of(*node, age));
-  Providers fused;
-  for (const auto& [name, chosen] : providers) {
+  decltype(Providers::by_node) fused;
+  for (const auto& [name, chosen] : providers.by_node) {
     const std::size_t slash = name.rfind('/');
     if (slash == std::string::npos || names.contains(name)) continue;
     const std::string before = name.substr(0, slash);
-    if (names.contains(before) && !providers.contains(before)) fused[before].insert(chosen.begin(), chosen.end());
+    if (names.contains(before) && !providers.by_node.contains(before))
+      fused[before].insert(chosen.begin(), chosen.end());
   }
-  providers.merge(fused);
+  providers.by_node.merge(fused);
+}
+
+Served best_of(const std::set<std::string>& chosen, const Providers& providers, const std::string& device) {
+  Served best = Served::no;
+  for (const std::string& provider : chosen) {
+    const auto listed = providers.devices_of.find(provider);
+    const Served served =
+        serves(provider, listed == providers.devices_of.end() ? std::vector<ProviderDevice>() : listed->second, device);
+    if (served == Served::yes) return served;
+    if (served == Served::unknown) best = served;
+  }
+  return best;
 }
 
 }  // namespace
@@ -66,29 +89,37 @@ Comparison compare_with_providers(const onnx_file::OnnxSummary& model, const Pla
   Providers providers = read_providers(path);
   const auto nodes = onnx_file::all_nodes(model.graph);
   std::vector<std::string> names;
-  for (const auto& [name, chosen] : providers) names.push_back(name);
+  for (const auto& [name, chosen] : providers.by_node) names.push_back(name);
   const metadata::ListedNames listed = metadata::age_of_names(nodes, names);
   if (listed.ambiguous) notes.push_back(metadata::ambiguous_names(path));
   add_fused_names(nodes, listed.age, providers);
   Comparison comparison;
+  std::set<std::string> unknown;  // providers
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const std::string_view name = metadata::name_of(*nodes[i], listed.age);
-    const auto found = providers.find(name);
-    if (name.empty() || found == providers.end()) {
+    const auto found = providers.by_node.find(name);
+    if (name.empty() || found == providers.by_node.end()) {
       ++comparison.not_listed;
       continue;
     }
     const std::string& device = placement.devices[i];
     // Several nodes may have the name; one provider that serves the device is enough.
-    const bool served = std::ranges::any_of(found->second, [&](const auto& each) { return serves(each, device); });
-    if (served) {
+    const Served served = best_of(found->second, providers, device);
+    if (served == Served::yes) {
       ++comparison.as_placed;
+    } else if (served == Served::unknown) {
+      ++comparison.unknown_device;
+      unknown.insert(*found->second.begin());
     } else {
       comparison.differences.push_back(
           {std::string(nodes[i]->name), placement.modules[i], device, *found->second.begin()});
     }
   }
-  if (comparison.as_placed == 0 && comparison.differences.empty()) {
+  for (const std::string& provider : unknown) {
+    notes.push_back(warning(Code::usage, "the devices of the provider '" + provider + "' are unknown",
+                            "write the list with the code in docs/dialects.md, which states devices", {.file = path}));
+  }
+  if (comparison.as_placed == 0 && comparison.differences.empty() && comparison.unknown_device == 0) {
     throw Error(Code::sidecar_mismatch, "the list of providers names no node of the model",
                 "pass the list from a session of this file", {.file = path, .stage = "place"});
   }

@@ -46,12 +46,30 @@ std::size_t row_around(const view::ModuleTree& tree, const std::vector<std::size
   return common;
 }
 
-std::vector<std::size_t> LayerPlacer::listed_nodes(const Layer& layer) const {
+std::vector<std::size_t> LayerPlacer::nodes_named(const std::vector<std::string>& names) const {
   std::set<std::size_t> nodes;
-  for (const std::string& name : layer.holds.names) {
+  for (const std::string& name : names) {
     for (const std::size_t node : names_.listed(inlined_.name_by_whence(name))) nodes.insert(node);
   }
   return {nodes.begin(), nodes.end()};
+}
+
+std::vector<std::size_t> LayerPlacer::listed_nodes(const Layer& layer) const {
+  std::vector<std::size_t> nodes = nodes_named(layer.holds.names);
+  return nodes.empty() ? nodes_named(layer.holds.within) : nodes;
+}
+
+// A module without a node in the file counts for the nearest module around it that has one.
+LayerModules LayerPlacer::by_module(const Layer& layer) const {
+  Rows rows(graph_);
+  for (std::string_view module : layer.holds.modules) {
+    while (!module.empty() && !rows_.contains(module)) {
+      const std::size_t dot = module.rfind('.');
+      module = dot == std::string_view::npos ? "" : module.substr(0, dot);
+    }
+    rows.add_row(module.empty() ? root : rows_.at(module));
+  }
+  return around(graph_.tree, rows.all(), ProfileRule::module);
 }
 
 LayerModules LayerPlacer::by_name(const Layer& layer) const {
@@ -95,7 +113,11 @@ std::vector<LayerModules> LayerPlacer::place(const RuntimeProfile& profile) cons
   std::vector<LayerModules> placed(profile.layers.size());
   for (std::size_t i = 0; i < placed.size(); ++i) {
     const Layer& layer = profile.layers[i];
-    if (!layer.holds.empty()) placed[i] = by_list(layer);
+    if (!layer.holds.modules.empty()) {
+      placed[i] = by_module(layer);
+    } else if (!layer.holds.empty()) {
+      placed[i] = by_list(layer);
+    }
     if (placed[i].rule == ProfileRule::none) placed[i] = by_name(layer);
   }
   const bool connected = std::ranges::any_of(profile.layers, [](const Layer& layer) { return !layer.before.empty(); });
@@ -124,6 +146,10 @@ std::optional<std::size_t> LayerPlacer::node_of(const Layer& layer) const {
 }
 
 bool LayerPlacer::has_node_in_model(const Layer& layer) const {
+  if (!layer.holds.modules.empty()) {
+    return std::ranges::all_of(layer.holds.modules,
+                               [&](const std::string& module) { return module.empty() || rows_.contains(module); });
+  }
   const std::string name = inlined_.name_by_whence(layer.name);
   if (names_.known(name) || !names_.origin_in(name).empty()) return true;
   if (optimized_ != nullptr && optimized_->find(layer.name).rule == ProfileRule::match) return true;

@@ -6,6 +6,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "annotator/profile/inlined_names.h"
@@ -27,7 +29,9 @@ class LayerPlacer {
   // `optimized` may be null. All arguments must outlive the placer.
   LayerPlacer(const view::NodeGraph& graph, const NodeFinder& names, const InlinedNames& inlined,
               const OptimizedFinder* optimized)
-      : graph_(graph), names_(names), inlined_(inlined), optimized_(optimized) {}
+      : graph_(graph), names_(names), inlined_(inlined), optimized_(optimized) {
+    for (std::size_t i = 0; i < graph.tree.rows.size(); ++i) rows_.emplace(graph.tree.rows[i].path, i);
+  }
 
   // Returns the modules of each layer. Cost: linear in layers and nodes. For a layer without a node's name, the
   // neighbouring layers are searched as well.
@@ -42,12 +46,15 @@ class LayerPlacer {
  private:
   LayerModules by_name(const Layer& layer) const;
   LayerModules by_list(const Layer& layer) const;
+  LayerModules by_module(const Layer& layer) const;
   std::vector<std::size_t> listed_nodes(const Layer& layer) const;
+  std::vector<std::size_t> nodes_named(const std::vector<std::string>& names) const;
 
   const view::NodeGraph& graph_;
   const NodeFinder& names_;
   const InlinedNames& inlined_;
   const OptimizedFinder* optimized_;
+  std::unordered_map<std::string_view, std::size_t> rows_;  // by qualified name
 };
 
 // Returns the row of the lowest common ancestor of `rows`, which must not be empty.

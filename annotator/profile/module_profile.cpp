@@ -36,12 +36,16 @@ void require_matching_names(const RuntimeProfile& profile, const LayerPlacer& pl
   }
   if (matched.size() * names_per_match < all.size()) {
     const bool onnxruntime = profile.source.starts_with("onnxruntime");
-    throw Error(Code::sidecar_mismatch, "the model has only " + std::to_string(matched.size()) + of_all,
-                onnxruntime
-                    ? "pass the file that the profiled session loaded; if this is the file, also pass --optimized "
-                      "FILE, which the session saves with SessionOptions.optimized_model_filepath"
-                    : "pass the file that the runtime read",
-                place);
+    const bool compiled = std::ranges::any_of(
+        profile.layers, [](const Layer& layer) { return !layer.compiled.empty() && layer.holds.empty(); });
+    throw Error(
+        Code::sidecar_mismatch, "the model has only " + std::to_string(matched.size()) + of_all,
+        compiled      ? "a provider compiled several nodes as one operator: pass the session's list of providers, with "
+                        "their nodes, as a second --profile (docs/profile.md)"
+        : onnxruntime ? "pass the file that the profiled session loaded; if this is the file, also pass --optimized "
+                        "FILE, which the session saves with SessionOptions.optimized_model_filepath"
+                      : "pass the file that the runtime read",
+        place);
   }
 }
 
@@ -55,6 +59,7 @@ std::vector<std::string> names_in(const RuntimeProfile& profile, const InlinedNa
   for (const Layer& layer : profile.layers) {
     names.push_back(inlined.name_by_whence(layer.name));
     for (const std::string& name : layer.holds.names) names.push_back(inlined.name_by_whence(name));
+    for (const std::string& name : layer.holds.within) names.push_back(inlined.name_by_whence(name));
   }
   return names;
 }
@@ -86,6 +91,7 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
   require_matching_names(profile, placer, matches ? &*matches : nullptr, place);
 
   ModuleProfile result;
+  result.notes = std::move(profile.notes);
   if (listed.ambiguous) result.notes.push_back(metadata::ambiguous_names(profile_path));
   result.file = base_name(model_path);
   result.profile = base_name(profile_path);

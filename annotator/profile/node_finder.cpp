@@ -22,7 +22,7 @@ std::string with_underscores(std::string_view name) {
 }  // namespace
 
 std::string_view name_of(ProfileRule rule) {
-  constexpr std::string_view names[] = {"none", "name", "derived", "match", "listed", "between"};
+  constexpr std::string_view names[] = {"none", "name", "derived", "match", "listed", "between", "module"};
   return names[static_cast<std::size_t>(rule)];
 }
 

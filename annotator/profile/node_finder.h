@@ -22,6 +22,7 @@ enum class ProfileRule : std::uint8_t {
   match,    // the optimised model was matched with the annotated one
   listed,   // the runtime lists the layer's nodes
   between,  // inferred from the layers before and after it
+  module,   // the runtime states the layer's modules
 };
 std::string_view name_of(ProfileRule rule);
 

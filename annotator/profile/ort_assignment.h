@@ -9,7 +9,8 @@
 
 namespace whence::profile {
 
-// Counts nodes: each layer has the amount 1.
+// Counts nodes: each layer has the amount 1. Next to a profile of the same session, lists the nodes of the operators
+// that a provider made from several nodes.
 extern const ProfileReader ort_assignment_reader;
 
 }  // namespace whence::profile

@@ -8,6 +8,12 @@
 
 namespace whence::profile {
 
+// Ends the names of operators' events.
+inline constexpr std::string_view kernel_suffix = "_kernel_time";
+
+// Returns a time of an event. Throws Error(corrupt_file) if it has none.
+std::int64_t ort_time_at(const JsonValue& event, std::string_view key, const Place& place);
+
 // Errors: corrupt_file for events without times; wrong_kind if the model did not run.
 extern const ProfileReader ort_profile_reader;
 

@@ -60,7 +60,7 @@ Json layer_json(const ModuleProfile& profile, const ProfiledLayer& layer) {
                {"module", modules.row ? Json(profile.tree.rows[*modules.row].path) : Json()},
                {"call", or_null(modules.call)},
                {"rule", name_of(modules.rule)}};
-  if (!layer.runtime_layer.holds.empty()) {
+  if (const HeldNodes& holds = layer.runtime_layer.holds; !holds.names.empty() || !holds.regions.empty()) {
     json["holds"] = layer.runtime_layer.holds.names;
     for (const auto& [first, last] : layer.runtime_layer.holds.regions) json["holds"].push_back(first + "..." + last);
   }

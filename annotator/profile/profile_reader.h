@@ -31,8 +31,9 @@ struct ProfileReader {
   bool (*recognises)(const ProfileInput& input);
   // Reads the measurements. Null: the file only lists the nodes of layers whose times are in another file.
   RuntimeProfile (*read)(const ProfileInput& input, const ReadOptions& options);
-  LayerNames (*read_names)(const ProfileInput& input) = nullptr;
-  std::string_view times_of = {};  // name of the reader of the measured layers that `read_names` describes
+  // Reads the nodes of the layers in `profile`, which the reader `times_of` read from another file.
+  LayerNames (*read_names)(const ProfileInput& input, const RuntimeProfile& profile) = nullptr;
+  std::string_view times_of = {};
 };
 
 // Reads one profile: a file of times (or cycles, or bytes), and files that list the nodes of its layers.

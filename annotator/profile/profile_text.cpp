@@ -169,7 +169,14 @@ std::string to_text(const ModuleProfile& profile, const TextOptions& options, co
   }
   if (profile.overlaps()) text += "\nWall: operators that ran at the same time are counted once.\n";
   if (profile.merged > 0) text += "\n" + merged_text(profile) + "\n";
-  if (profile.unattributed > 0 && !profile.matched && profile.source.starts_with("onnxruntime")) {
+  const bool compiled = std::ranges::any_of(profile.layers, [](const ProfiledLayer& layer) {
+    return !layer.modules.row && !layer.runtime_layer.compiled.empty();
+  });
+  if (compiled) {
+    text +=
+        "\nTo attribute operators that a provider compiled, pass the session's list of providers as a second "
+        "--profile.\n";
+  } else if (profile.unattributed > 0 && !profile.matched && profile.source.starts_with("onnxruntime")) {
     text +=
         "\nTo attribute operators that fusion renamed, pass --optimized FILE, which the session saves with "
         "SessionOptions.optimized_model_filepath.\n";

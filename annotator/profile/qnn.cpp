@@ -99,7 +99,7 @@ std::vector<std::string> operators_in(const JsonValue& mapping, std::string_view
   return names;
 }
 
-LayerNames read_qnn_trace(const ProfileInput& input) {
+LayerNames read_qnn_trace(const ProfileInput& input, const RuntimeProfile&) {
   LayerNames names;
   for (const JsonValue subgraph : elements_at(*input.json, "subgraph_traces")) {
     for (const JsonValue mapping : elements_at(subgraph, "op_mappings")) {

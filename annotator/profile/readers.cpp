@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "annotator/profile/executorch.h"
 #include "annotator/profile/openvino_counters.h"
 #include "annotator/profile/openvino_runtime_model.h"
 #include "annotator/profile/ort_assignment.h"
@@ -15,10 +16,10 @@ namespace whence::profile {
 namespace {
 
 // Tried in this order; no two readers recognise the same file.
-constexpr std::array<const ProfileReader*, 9> all_readers = {
-    &ort_profile_reader,     &ort_assignment_reader,    &ort_memory_reader,
-    &openvino_model_reader,  &openvino_counters_reader, &tensorrt_profile_reader,
-    &tensorrt_layers_reader, &qnn_profile_reader,       &qnn_trace_reader};
+constexpr std::array<const ProfileReader*, 10> all_readers = {
+    &ort_profile_reader,       &ort_assignment_reader,   &ort_memory_reader,      &openvino_model_reader,
+    &openvino_counters_reader, &tensorrt_profile_reader, &tensorrt_layers_reader, &qnn_profile_reader,
+    &qnn_trace_reader,         &executorch_reader};
 
 const ProfileReader& reader_of(const ProfileInput& input) {
   const auto reader =
@@ -32,7 +33,7 @@ const ProfileReader& reader_of(const ProfileInput& input) {
   if (no_events) what = "the profile has no run of a model";
   throw Error(Code::wrong_kind, std::move(what),
               "set SessionOptions.enable_profiling, run the model, and pass the file that end_profiling() names; "
-              "docs/profile.md describes the files of OpenVINO, TensorRT and QNN",
+              "docs/profile.md describes the files of OpenVINO, TensorRT, QNN and ExecuTorch",
               input.place);
 }
 
@@ -51,6 +52,16 @@ void add_names(RuntimeProfile& profile, const LayerNames& names, const Place& pl
   }
 }
 
+using OpenedFile = std::pair<const ProfileReader*, ProfileInput>;
+
+// Returns true if the file describes the layers of another one of the files. A file that has measurements of its own,
+// such as the list of providers, does so only next to a file with its layers' times.
+bool describes_another(const ProfileReader& reader, const std::vector<OpenedFile>& files) {
+  if (reader.read_names == nullptr) return false;
+  return reader.read == nullptr ||
+         std::ranges::any_of(files, [&](const OpenedFile& each) { return each.first->name == reader.times_of; });
+}
+
 }  // namespace
 
 std::string_view name_of(Unit unit) {
@@ -59,23 +70,28 @@ std::string_view name_of(Unit unit) {
 }
 
 RuntimeProfile read_runtime_profile(const std::vector<std::string>& paths, const ReadOptions& options) {
-  std::optional<RuntimeProfile> profile;
-  std::vector<std::pair<const ProfileReader*, ProfileInput>> name_files;
+  std::vector<OpenedFile> files;
   for (const std::string& path : paths) {
     ProfileInput input = open_profile(path);
     const ProfileReader& reader = reader_of(input);
-    if (reader.read == nullptr) {
-      name_files.emplace_back(&reader, std::move(input));
+    files.emplace_back(&reader, std::move(input));
+  }
+  std::optional<RuntimeProfile> profile;
+  std::vector<const OpenedFile*> name_files;
+  for (const OpenedFile& file : files) {
+    const auto& [reader, input] = file;
+    if (describes_another(*reader, files)) {
+      name_files.push_back(&file);
     } else if (profile) {
       throw Error(Code::usage, "expected one file with measurements, got two",
                   "to compare two profiles, pass the second with --against", input.place);
     } else {
-      profile = reader.read(input, options);
-      profile->source = reader.name;
+      profile = reader->read(input, options);
+      profile->source = reader->name;
     }
   }
   if (!profile) {
-    const Place place = name_files.empty() ? Place{} : name_files.front().second.place;
+    const Place place = name_files.empty() ? Place{} : name_files.front()->second.place;
     throw Error(Code::usage, "the file lists the nodes of layers, but no file has their times",
                 "pass the profile with a second --profile", place);
   }
@@ -83,13 +99,14 @@ RuntimeProfile read_runtime_profile(const std::vector<std::string>& paths, const
     throw Error(Code::usage, "the file has only sums or averages of its runs, so no run can be left out",
                 "omit --warmup", {.file = paths.front(), .stage = "profile"});
   }
-  for (const auto& [reader, input] : name_files) {
+  for (const OpenedFile* file : name_files) {
+    const auto& [reader, input] = *file;
     if (reader->times_of != profile->source) {
       throw Error(Code::usage,
                   "a " + std::string(reader->form) + " does not belong to a profile of " + std::string(profile->source),
                   "pass files of the same runtime", input.place);
     }
-    add_names(*profile, reader->read_names(input), input.place);
+    add_names(*profile, reader->read_names(input, *profile), input.place);
   }
   return std::move(*profile);
 }

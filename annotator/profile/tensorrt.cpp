@@ -36,7 +36,7 @@ bool recognises_tensorrt_layers(const ProfileInput& input) {
   return layers && layers->is_array();
 }
 
-LayerNames read_tensorrt_layers(const ProfileInput& input) {
+LayerNames read_tensorrt_layers(const ProfileInput& input, const RuntimeProfile&) {
   LayerNames names;
   for (const JsonValue layer : elements_at(*input.json, "Layers")) {
     if (layer.is_string()) {

@@ -15,7 +15,7 @@ from functions import graphs
 from functions.graphs import node
 
 FORMATS = ["names", "modules", "ort-quant", "olive", "trt-precisions", "trt-devices", "polygraphy", "nncf",
-           "nncf-openvino", "modelopt", "graphsurgeon"]
+           "nncf-openvino", "modelopt", "modelopt-autocast", "graphsurgeon"]
 
 
 def in_module(proto: onnx.NodeProto, name: str, module: str) -> onnx.NodeProto:
@@ -207,9 +207,30 @@ def test_polygraphy_gets_one_argument_per_node(path):
 def test_a_pattern_matches_only_one_node(path, module, name):
     """Uses re.match, like modelopt's expand_node_names_from_patterns() and NNCF."""
     names = [node.name for node in onnx.load(path).graph.node]
-    for format, key in [("modelopt", "nodes_to_exclude"), ("nncf-openvino", "patterns")]:
+    for format, key in [("modelopt", "nodes_to_exclude"), ("modelopt-autocast", "nodes_to_exclude"),
+                        ("nncf-openvino", "patterns")]:
         patterns = whence.select(path, [module], format=format).data[key]
         assert [name for name in names if any(re.match(pattern, name) for pattern in patterns)] == [name]
+
+
+@pytest.mark.parametrize("setting", ["fp16", "bf16"])
+def test_autocast_may_be_forced_to_convert_nodes(path, setting):
+    data = whence.select(path, ["enc.1"], format="modelopt-autocast", setting=setting).data
+    assert data == {"low_precision_type": setting, "nodes_to_include": [r"/enc/1/MatMul\Z"]}
+
+
+@pytest.mark.parametrize("format, limit", [
+    ("trt-precisions", "TensorRT 11 has no --layerPrecisions"), ("polygraphy", "TensorRT 11 has no precisions of layers"),
+    ("trt-devices", "no DLA"), ("modelopt-autocast", None), ("names", None)])
+def test_a_format_that_tensorrt_11_does_not_read_has_a_note(path, format, limit):
+    result = command.run("select", path, "--format", format)
+    assert result.stdout and "TensorRT" not in result.stdout
+    notes = result.stderr.splitlines()
+    assert [limit in note for note in notes] == ([True] if limit else [])
+    if limit and format != "trt-devices":
+        assert "--format modelopt-autocast" in notes[0]
+    diagnostics = whence.select(path, format=format).diagnostics
+    assert [each.severity for each in diagnostics] == (["note"] if limit else [])
 
 
 def test_patterns_match_openvinos_names(path):

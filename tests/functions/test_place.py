@@ -174,6 +174,45 @@ def test_providers_of_devices(path, tmp_path, provider, device, fits):
     assert len(report["assigned"]["differences"]) == (0 if fits else 4)
 
 
+def listed(path, provider: str, **more) -> str:
+    nodes = [{"name": node.name, "op_type": node.op_type} for node in onnx.load(path).graph.node]
+    return json.dumps([{"provider": provider, "nodes": nodes, **more}])
+
+
+@pytest.mark.parametrize("device, devices, fits", [
+    ("cpu", [{"type": "CPU"}], True), ("npu", [{"type": "CPU"}], False),
+    ("npu", [{"type": "CPU"}, {"type": "NPU"}], True), ("accelerator", [{"type": "CPU"}], False),
+    ("accelerator", [{"type": "NPU"}], True), ("gpu", [{"type": "GPU"}], True), ("gpu:0", [{"type": "GPU"}], True),
+    ("gpu:intel", [{"type": "GPU", "vendor": "Intel"}], True),
+    ("gpu:amd", [{"type": "GPU", "vendor": "Advanced Micro Devices, Inc.", "vendor_id": 0x1002}], True),
+    ("gpu:nvidia", [{"type": "GPU", "vendor": "Intel", "vendor_id": 0x8086}], False),
+    ("provider:Mine", [], True), ("provider:Other", [{"type": "NPU"}], False),
+])
+def test_a_plugin_provider_of_any_name_is_compared_by_its_devices(path, tmp_path, device, devices, fits):
+    """The expected values follow EpLayeringMatcher::Match() of ONNX Runtime 1.32."""
+    (tmp_path / "providers.json").write_text(listed(path, "Mine", devices=devices))
+    report = command.run_json("place", path, "--rule", f"{device}=**", "--assigned", tmp_path / "providers.json",
+                              code=0 if fits else 1)
+    assert len(report["assigned"]["differences"]) == (0 if fits else 4) and report["diagnostics"] == []
+
+
+def test_a_provider_of_unknown_devices_is_neither_right_nor_wrong(path, tmp_path):
+    (tmp_path / "providers.json").write_text(listed(path, "Mine"))
+    options = ["--rule", "gpu=enc", "--rule", "cpu=**", "--assigned", tmp_path / "providers.json"]
+    report = command.run_json("place", path, *options)
+    assert report["assigned"] == {"as_placed": 0, "not_listed": 0, "unknown_device": 4, "differences": []}
+    assert [each["severity"] for each in report["diagnostics"]] == ["warning"]
+    result = command.run("place", path, *options)
+    assert "4 on unknown devices" in result.stdout and "'Mine' are unknown" in result.stderr
+
+
+def test_onnx_runtime_gets_the_name_of_a_plugin_provider(path, tmp_path):
+    report = command.run_json("place", path, "--rule", "provider:Mine.AUTO=enc", "--rule", "AnExecutionProvider.CPU=**",
+                              "-o", tmp_path / "placed.onnx")
+    assert report["settings"] == "Mine.AUTO(=Mine.AUTO); AnExecutionProvider.CPU(=AnExecutionProvider.CPU)"
+    assert sorted(set(layers(tmp_path / "placed.onnx").values())) == ["AnExecutionProvider.CPU", "Mine.AUTO"]
+
+
 def test_times_of_devices_add_up_to_the_profile(path, tmp_path):
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
@@ -196,7 +235,8 @@ def test_times_of_devices_add_up_to_the_profile(path, tmp_path):
     ([], "no node of the file has a device"),
     (["--rule", "gpu=enc"], "2 of 4 nodes have no device: '/dec/MatMul' of dec"),
     (["--rule", "gpuu=**"], "did you mean gpu?"), (["--rule", "gpu:intle=**"], "not a device"),
-    (["--rule", "My(x)ExecutionProvider=**"], "not a device"),
+    (["--rule", "My(x)ExecutionProvider=**"], "not a device"), (["--rule", "provider:=**"], "not a device"),
+    (["--rule", "provider:My(x)=**"], "not a device"),
     (["--rule", "gpu"], "is not a rule"), (["--rule", "=enc"], "is not a rule"),
     (["--rule", "cpu=**", "--rule", "gpu=enc"], "'gpu=enc' places no node"),
     (["--rule", "cpu=encoder"], "no module of the file matches 'encoder'"),

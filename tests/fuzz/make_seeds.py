@@ -246,8 +246,13 @@ def profiles_as_json(nodes: list) -> dict[str, bytes]:
     trace = {"schema_version": 2, "subgraph_traces": [{"op_mappings": [
         {"dst_name": "layer0", "dst_qnn_op_type": "Conv2d", "sources": [{"name": first, "type": "OP"}],
          "original_sources": [{"name": last, "type": "OP"}]}]}]}
+    compiled = {**event, "cat": "Node", "ts": 5, "dur": 50, "name": "Mine_sub_0_0_kernel_time",
+                "args": {"op_name": "sub_0", "provider": "Mine"}}
+    parts = [{**compiled, "cat": "Kernel", "dur": 40, "name": name, "args": {"parent_ort_event_name": compiled["name"]}}
+             for name in (f"OV::{first}", "OV::own_7")]
     contents = {"whole": events, "body": inside, "two": two, "tensorrt": tensorrt, "layers": layers, "trace": trace,
-                "providers": [{"provider": "CPU", "nodes": [{"name": first, "op_type": "Conv"}]}]}
+                "compiled": [event, compiled, *parts],
+                "providers": [{"provider": "Mine", "nodes": [{"name": first, "op_type": "Conv"}]}]}
     return {name: json.dumps(content).encode() for name, content in contents.items()}
 
 
@@ -269,7 +274,12 @@ def profiles_as_tables(nodes: list) -> dict[str, bytes]:
     qnn = ("Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Level,Event Identifier,ONNX Source Ops\n"
            f'0,NODE,5,CYCLES,BACKEND,SUB-EVENT,"a:OpId_1 (cycles)",{first};{second}\n'
            f"0,NODE,6,CYCLES,BACKEND,SUB-EVENT,a:OpId_1 (cycles),{first}\n")
-    contents = {"openvino": xml, "counters": counters, "memory": memory, "qnn": qnn}
+    stack = "{'aten_add': {'L__self__': ('', 'Net'), 'L__self__b': ('body', \"it's\")}}"
+    executorch = ("\tevent_block_name\tevent_name\traw\tavg (ms)\tmodule_hierarchy\tis_delegated_op\tstart_time\n"
+                  f"0\tExecute\tnative_call_add.out\t[0.5, 2e-05]\t0.2\t{stack}\tFalse\t[10, 30]\n"
+                  "1\tExecute\tAdd #1\t[None]\t\t{}\tTrue\t\n"
+                  "2\tExecute\tMethod::execute\t[0.6, 0.1]\t0.3\t{}\tFalse\t[9, 29]\n")
+    contents = {"openvino": xml, "counters": counters, "memory": memory, "qnn": qnn, "executorch": executorch}
     return {name: content.encode() for name, content in contents.items()}
 
 

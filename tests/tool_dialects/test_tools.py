@@ -9,8 +9,10 @@ import os
 import subprocess
 import sys
 
+import onnx
 import pytest
 import torch
+from onnx import TensorProto
 
 import command
 import whence
@@ -174,6 +176,39 @@ def test_modelopt_skips_every_layer_of_the_module(pair, tmp_path):
     assert "keep" not in kept and "quant" in kept
     in_tool("modelopt", MODELOPT, pair, tmp_path / "all.onnx", "{}", in_project=True)
     assert "keep" in quantised_modules(tmp_path / "all.onnx")
+
+
+AUTOCAST = """
+import json, sys, onnx
+from modelopt.onnx.autocast import convert_to_mixed_precision
+onnx.save(convert_to_mixed_precision(sys.argv[1], **json.loads(sys.argv[3])), sys.argv[2])
+print()
+print("null")
+"""
+
+
+def weight_types(file) -> dict[str, set[int]]:
+    """Returns the element types of the weights that each top-level module multiplies by."""
+    graph = onnx.load(file).graph
+    weights = {each.name: each.data_type for each in graph.initializer}
+    found = {}
+    for each in graph.node:
+        if each.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul") and each.input[1] in weights:
+            found.setdefault(each.name.split("/")[1], set()).add(weights[each.input[1]])
+    return found
+
+
+def test_autocast_keeps_every_layer_of_the_module_in_float32(pair, tmp_path):
+    text = whence.select(pair, ["keep"], format="modelopt-autocast").text
+    in_tool("modelopt", AUTOCAST, pair, tmp_path / "kept.onnx", text, in_project=True)
+    assert weight_types(tmp_path / "kept.onnx") == {"keep": {TensorProto.FLOAT}, "quant": {TensorProto.FLOAT16}}
+
+
+def test_autocast_converts_the_module_despite_its_rules(pair, tmp_path):
+    """With data_max 0, AutoCast's rule on values excludes every node."""
+    choice = whence.select(pair, ["keep"], format="modelopt-autocast", setting="fp16").data
+    in_tool("modelopt", AUTOCAST, pair, tmp_path / "forced.onnx", json.dumps({**choice, "data_max": 0}), in_project=True)
+    assert weight_types(tmp_path / "forced.onnx") == {"keep": {TensorProto.FLOAT16}, "quant": {TensorProto.FLOAT}}
 
 
 # For each file, prints whether NNCF quantises the model, without an ignored scope and with the scope of the file.

@@ -44,9 +44,9 @@ class Net(torch.nn.Module):
         return self.head(x).softmax(-1)
 
 
-def export(folder) -> Path:
+def export(folder, network: torch.nn.Module | None = None) -> Path:
     torch.manual_seed(0)
-    torch.export.save(torch.export.export(Net().eval(), (torch.from_numpy(FEED),), strict=False), folder / "net.pt2")
+    torch.export.save(torch.export.export((network or Net()).eval(), (torch.from_numpy(FEED),), strict=False), folder / "net.pt2")
     command.run("export", folder / "net.pt2", "-o", folder / "net.onnx", "--annotate")
     return folder / "net.onnx"
 

@@ -1,5 +1,5 @@
-"""Tests `whence profile` on handwritten files in the formats of TensorRT and QNN, which cannot run here, and on broken
-files of every format."""
+"""Tests `whence profile` on handwritten files in the formats of TensorRT, QNN and ONNX Runtime's plugin providers, which
+cannot run here, and on broken files of every format."""
 
 import json
 
@@ -102,12 +102,23 @@ def layer(name: str, *nodes: str, separator="\x1f") -> dict:
             "Metadata": separator.join(f"[ONNX Layer: {node}]" for node in nodes)}
 
 
-def test_layer_information_lists_the_nodes_of_a_layer(model, tmp_path):
+# What trtexec writes next to "Layers", and the tensors of each layer, up to TensorRT 10 and in TensorRT 11.
+FORMS = {
+    "10": ({"Bindings": ["x", "y"]}, [{"Name": "x", "Dimensions": [1, 4], "Format/Datatype": "Row major linear FP32"}]),
+    "11": ({"I/O Tensors": [{"Name": "x", "IOMode": "Input", "DataType": "Float", "Dimensions": [1, 4],
+                             "Location": "Device", "IsShapeInferenceIO": False, "ProfileInfo": []}]},
+           [{"Name": "x", "Dimensions": [1, 4], "Format": "Row major linear FP32 format (kLINEAR)", "DataType": "Float"}]),
+}
+
+
+@pytest.mark.parametrize("version", FORMS)
+def test_layer_information_lists_the_nodes_of_a_layer(model, tmp_path, version):
+    beside, tensors = FORMS[version]
     names = ["__myl_Fused_myl0_1", "__myl_Two_myl0_2", f"{{ForeignNode[{A}...{E}]}}", "__myl_Cut_myl0_4", F]
     information = {"Layers": [
         layer(names[0], A, B), layer(names[1], A, C, separator="\x1e"), layer(names[2], D, f"{E} | Local Function: Block"),
         {**layer(names[3], A), "Metadata": f"[ONNX Layer: {A}]\x1f[ONNX Layer: {'n' * 1990} ... {'m' * 1990}]"},
-        layer(names[4])], "Bindings": ["x", "y"]}
+        {**layer(names[4]), "Inputs": tensors, "Outputs": tensors}], **beside}
     report = report_of(model, tmp_path, profile=trt(*names), layers=information)
     found = node_modules(report)
     assert found[names[0]] == ("enc.layer.0.attn", [])
@@ -164,6 +175,85 @@ def test_qnns_trace_completes_the_table(model, tmp_path):
     assert node_modules(report) == {"Conv_1": ("enc.layer.0.attn", []), "Fused_2": ("enc.layer.1.act", [])}
     assert [node["op_type"] for node in report["nodes"]] == ["MatMul", "Gelu"]
     assert (report["unit"], report["operator_time"], report["warmup_runs"]) == ("microseconds", 10, 0)
+
+
+# ---- ONNX Runtime's plugin providers ------------------------------------------------------------------------------
+
+def ort_event(category: str, name: str, start: int, duration: int, **arguments) -> dict:
+    return {"cat": category, "pid": 1, "tid": 1, "ts": start, "dur": duration, "ph": "X", "name": name, "args": arguments}
+
+
+def ort_run(start: int, *events: dict) -> list[dict]:
+    return [ort_event("Session", "model_run", start, 100), *({**each, "ts": each["ts"] + start} for each in events)]
+
+
+def compiled(number: int, start: int, duration: int) -> dict:
+    return ort_event("Node", f"Mine_sub_{number}_{number}_kernel_time", start, duration, provider="Mine",
+                     op_name=f"sub_{number}")
+
+
+def part(number: int, name: str, start: int, duration: int) -> dict:
+    return {**ort_event("Kernel", name, start, duration, ep="Mine",
+                        parent_ort_event_name=f"Mine_sub_{number}_{number}_kernel_time"), "pid": -1, "tid": 77}
+
+
+def providers(*parts: list[str]) -> list[dict]:
+    return [{"provider": "Mine", "nodes": [{"name": name, "op_type": "Op"} for name in names]} for names in parts]
+
+
+def times_of(report: dict) -> dict[str, int]:
+    return {node["name"]: node["time"] for node in report["nodes"]}
+
+
+CPU_NODE = ort_event("Node", f"{E}_kernel_time", 80, 8, provider="CPUExecutionProvider", op_name="Gelu")
+
+
+def test_parts_of_a_compiled_operator_are_subtracted_from_it(model, tmp_path):
+    warmup = ort_run(0, compiled(0, 10, 60), part(0, f"X::{A}", 10, 30))
+    counted = ort_run(200, compiled(0, 10, 50), part(0, f"X::{A}", 10, 20), part(0, "y", 30, 10), part(0, "own_7", 40, 5),
+                      CPU_NODE)
+    report = report_of(model, tmp_path, run=warmup + counted)
+    assert times_of(report) == {"Mine_sub_0_0": 15, A: 20, "y": 10, "own_7": 5, E: 8}
+    assert node_modules(report) == {"Mine_sub_0_0": (None, []), A: ("enc.layer.0.attn", []), "y": ("head", []),
+                                    "own_7": (None, []), E: ("enc.layer.1.act", [])}
+    assert (report["operator_time"], report["unattributed"]) == (58, 20)
+    listed = report_of(model, tmp_path, run=warmup + counted, providers=providers([A, G]))
+    together = ("", ["enc.layer.0.attn", "head"])
+    assert node_modules(listed) == {**node_modules(report), "Mine_sub_0_0": together, "own_7": together}
+    assert listed["unattributed"] == 0
+    assert "proportion" not in command.run("profile", model, "--profile", tmp_path / "run").stderr
+
+
+def test_parts_that_take_longer_than_their_operator_are_scaled(model, tmp_path):
+    run = ort_run(0, compiled(0, 10, 50), part(0, A, 10, 40), part(0, F, 12, 60))
+    assert times_of(report_of(model, tmp_path, run=run)) == {"Mine_sub_0_0": 0, A: 20, F: 30}
+    assert "proportion" in command.run("profile", model, "--profile", tmp_path / "run").stderr
+
+
+def test_compiled_operators_are_told_apart_by_their_parts(model, tmp_path):
+    both = providers([A, B], [F, G])
+    with_parts = ort_run(0, compiled(0, 10, 20), part(0, A, 10, 5), compiled(1, 40, 20), part(1, G, 40, 5))
+    found = node_modules(report_of(model, tmp_path, run=with_parts, providers=both))
+    assert (found["Mine_sub_0_0"], found["Mine_sub_1_1"]) == (("enc.layer.0.attn", []), ("head", []))
+    without = ort_run(0, compiled(0, 10, 20), compiled(1, 40, 20))
+    found = node_modules(report_of(model, tmp_path, run=without, providers=both))
+    assert list(found.values()) == 2 * [("", ["enc.layer.0.attn", "head"])]
+
+
+def test_a_compiled_operator_in_a_loop_is_counted_once(model, tmp_path):
+    loop = ort_event("Node", f"{B}_kernel_time", 5, 70, provider="CPUExecutionProvider", op_name="Loop")
+    run = ort_run(0, loop, compiled(0, 10, 50), part(0, A, 10, 20))
+    report = report_of(model, tmp_path, run=run)
+    assert times_of(report) == {B: 20, "Mine_sub_0_0": 30, A: 20} and report["operator_time"] == 70
+
+
+def test_a_compiled_operator_needs_the_list_of_providers(model, tmp_path):
+    (tmp_path / "run").write_text(json.dumps(ort_run(0, compiled(0, 10, 50))))
+    error = command.run("profile", model, "--profile", tmp_path / "run", code=3).stderr
+    assert error.startswith("E0206") and "list of providers" in error
+    (tmp_path / "providers").write_text(json.dumps(providers(["another"])))
+    error = command.run("profile", model, "--profile", tmp_path / "run", "--profile", tmp_path / "providers", code=3).stderr
+    assert error.startswith("E0206")
 
 
 # ---- broken files -------------------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ ExitCode run(int argc, char** argv) {
       "them. The devices are written into the nodes (layer_ann), for an ONNX Runtime session with the printed\n"
       "settings; `whence strip` removes them. The first rule that matches a node's module applies; a glob\n"
       "means a module and all below it. Devices: cpu, gpu, cuda, dml, npu, fpga, accelerator, gpu:nvidia,\n"
-      "gpu:0, or the full name of an execution provider. With --assigned, exit code 1 if ONNX Runtime chose\n"
-      "other devices.");
+      "gpu:0, the full name of an execution provider, or provider:NAME for one of any name. With --assigned,\n"
+      "exit code 1 if ONNX Runtime chose other devices.");
   line.positional("model", "an annotated ONNX file; without --rule, a file that was placed before");
   line.repeated("rule", "DEVICE=GLOB", "the modules of a device; or DEVICE=re:PATTERN");
   line.option("default", "DEVICE", "the device of all other nodes; none: left to ONNX Runtime");

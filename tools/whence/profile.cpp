@@ -48,7 +48,8 @@ const std::vector<std::string> profile_formats = {"text", "json", "collapsed", "
 void declare(CommandLine& line) {
   line.positional("model", "the annotated file that was run");
   line.repeated("profile", "FILE",
-                "the runtime's profile; repeat it for TensorRT's layer information or QNN's operator trace");
+                "the runtime's profile; repeat it for TensorRT's layer information, QNN's operator trace or ONNX\n"
+                "Runtime's list of providers");
   line.option("ort-profile", "FILE", "the same as --profile");
   line.option("optimized", "FILE", "the model that ONNX Runtime saved (SessionOptions.optimized_model_filepath)");
   line.repeated("against", "FILE", "a second profile, of any runtime, to compare each module's time with (text, json)");
@@ -71,8 +72,9 @@ ExitCode run(int argc, char** argv) {
       "profile", "model.onnx --profile FILE [--against FILE] [--optimized FILE] [--format FORMAT] [-o FILE]",
       "Sums a runtime's profile over the module tree: the time of each module and call. The kind of file is\n"
       "detected from its content: ONNX Runtime's profile, memory or providers, OpenVINO's runtime model or\n"
-      "counters, TensorRT's profile, QNN's profile. A fused operator counts for the node whose name it kept;\n"
-      "with --optimized, for the nodes that it replaced. Time without a known module is shown separately.");
+      "counters, TensorRT's profile, QNN's profile, ExecuTorch's table of events. A fused operator counts for\n"
+      "the node whose name it kept; with --optimized, for the nodes that it replaced. Time without a known\n"
+      "module is shown separately.");
   declare(line);
   if (!line.parse(argc, argv)) return ExitCode::ok;
 

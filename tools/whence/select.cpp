@@ -73,7 +73,7 @@ ExitCode run(int argc, char** argv) {
   line.flag("partial", "leave out nodes that the tool cannot accept, with a warning");
   line.option("sidecar,s", "FILE", "the sidecar, for a file that was exported but not annotated");
   line.example("whence select bert.onnx --modules 'encoder.layer.[0-3]' --not '**.LayerNorm' --ops MatMul,Gemm");
-  line.example("whence select bert.onnx --modules '**.LayerNorm' --format trt-precisions --as fp32");
+  line.example("whence select bert.onnx --modules '**.LayerNorm' --format modelopt-autocast --as fp32");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const auto select = [&](const std::string& format) {

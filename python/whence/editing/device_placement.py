@@ -49,12 +49,14 @@ class PlacementDifference:
 @dataclass(frozen=True, repr=False)
 class PlaceReport(Printed):
     """The devices of a model. ``settings`` is the value of the session config entry
-    ``session.layer_assignment_settings``. Without ``assigned``, ``as_placed`` is None and there are no differences."""
+    ``session.layer_assignment_settings``. Without ``assigned``, ``as_placed`` and ``unknown_device`` (the number of nodes
+    on providers whose devices are unknown) are None and there are no differences."""
 
     devices: tuple[DeviceShare, ...]
     crossings: tuple[Crossing, ...]
     settings: str
     as_placed: int | None
+    unknown_device: int | None
     differences: tuple[PlacementDifference, ...]
     diagnostics: tuple[Diagnostic, ...]
 
@@ -79,9 +81,16 @@ class PlaceReport(Printed):
 
 
 def providers_of(session: Any) -> list[dict[str, Any]]:
-    """Returns the providers that an ONNX Runtime session chose. The session config entry
+    """Returns the providers that an ONNX Runtime session chose, with their devices. The session config entry
     ``session.record_ep_graph_assignment_info`` must be "1"."""
-    return [{"provider": part.ep_name, "nodes": [{"name": node.name, "op_type": node.op_type} for node in part.get_nodes()]}
+    import onnxruntime
+
+    devices: dict[str, list[dict[str, Any]]] = {}
+    for each in onnxruntime.get_ep_devices():
+        devices.setdefault(each.ep_name, []).append(
+            {"type": each.device.type.name, "vendor": each.device.vendor, "vendor_id": each.device.vendor_id})
+    return [{"provider": part.ep_name, "devices": devices.get(part.ep_name, []),
+             "nodes": [{"name": node.name, "op_type": node.op_type} for node in part.get_nodes()]}
             for part in session.get_provider_graph_assignment_info()]
 
 
@@ -121,5 +130,6 @@ def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None
         tuple(DeviceShare(**each) for each in report["devices"]),
         tuple(Crossing(each["from"], each["to"], each["values"]) for each in report["crossings"]), report["settings"],
         comparison["as_placed"] if comparison else None,
+        comparison["unknown_device"] if comparison else None,
         tuple(PlacementDifference(**each) for each in comparison["differences"]) if comparison else (),
         tuple(map(Diagnostic.from_json, report["diagnostics"])))

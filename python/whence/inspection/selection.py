@@ -73,8 +73,8 @@ def select(model: Model, modules: Sequence[str] = (), *, types: Collection[str] 
              of these classes. ``exclude``: globs of modules to leave out.
     ops      only nodes of these operator types; the file need not have all of them.
     format   a tool's format: "ort-quant", "olive", "trt-precisions", "trt-devices", "polygraphy", "nncf",
-             "nncf-openvino", "modelopt", "graphsurgeon", "modules", "names". ``setting``: the setting of the nodes, for
-             formats with one: "fp32", "DLA".
+             "nncf-openvino", "modelopt", "modelopt-autocast", "graphsurgeon", "modules", "names". ``setting``: the
+             setting of the nodes, for formats with one: "fp32", "DLA".
     partial  leave out nodes that the format cannot express, with a warning in the diagnostics.
     sidecar  for an exported file that is not annotated yet.
 

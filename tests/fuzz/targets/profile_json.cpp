@@ -1,5 +1,5 @@
 // Reads a JSON profile of the valid model from ONNX Runtime or TensorRT with every output format of `whence profile`,
-// and the additional files of TensorRT and QNN.
+// and the additional files of ONNX Runtime, TensorRT and QNN.
 #include "annotator/profile/profile_reader.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
@@ -13,6 +13,11 @@ constexpr std::string_view qnn_profile =
     "Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Level,Event Identifier\n"
     "0,NODE,5,US,BACKEND,SUB-EVENT,layer0:OpId_1 (us)\n";
 
+constexpr std::string_view ort_profile =
+    R"([{"cat": "Session", "name": "model_run", "pid": 1, "tid": 1, "ts": 0, "dur": 9},
+        {"cat": "Node", "name": "Mine_sub_0_0_kernel_time", "pid": 1, "tid": 1, "ts": 1, "dur": 5,
+         "args": {"op_name": "sub_0", "provider": "Mine"}}])";
+
 void run(std::string_view input) {
   const std::string path = file_of("profile.json", input), trace = scratch("trace.json");
   const std::vector<std::vector<std::string>> options = {
@@ -24,6 +29,7 @@ void run(std::string_view input) {
       {"--profile", path, "--against", path},
       {"--profile", file_of("tensorrt", tensorrt_profile), "--profile", path},
       {"--profile", file_of("qnn", qnn_profile), "--profile", path},
+      {"--profile", file_of("ort", ort_profile), "--profile", path},
   };
   std::vector<std::function<void()>> parts = {[&] { profile::read_runtime_profile({path}, {}); }};
   for (const std::vector<std::string>& each : options) {
