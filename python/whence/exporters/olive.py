@@ -58,7 +58,8 @@ def _class_name(entry: dict[str, Any]) -> str:
 @functools.lru_cache
 def __getattr__(name: str) -> Any:
     """Returns Olive's ONNX pass of this name, with origins."""
-    entry = next((entry for entry in _olive_config()["passes"].values() if _is_onnx(entry) and _class_name(entry) == name), None)
+    entries = _olive_config()["passes"].values()
+    entry = next((entry for entry in entries if _is_onnx(entry) and _class_name(entry) == name), None)
     if entry is None:
         raise AttributeError(f"Olive has no ONNX pass '{name}'")
     module = import_optional(entry["module_path"].rpartition(".")[0], f"Olive's pass {name}", "olive-ai")
