@@ -82,7 +82,8 @@ class AnnotateEditor : public onnx_file::NodeEditor {
     NodeEdit edit;
     if (options_.names) rename(node, origin, edit);
     const auto confidence = keys_.confidence_of_export(origin, node.domain);
-    std::ranges::move(keys_.of_export(origin, node.domain, node.metadata), std::back_inserter(edit.added));
+    std::ranges::move(keys_.of_export(origin, node.domain, node.op_type, node.metadata),
+                      std::back_inserter(edit.added));
     if (first_time_) list_kept_keys(node, "", edit);
     if (options_.carry) carry_name(node, confidence, edit);
     report_.nodes.add(confidence_after(node, edit, confidence));
@@ -131,12 +132,14 @@ class ProgramKeys : public KeySource {
   ProgramKeys(const NodeKeys& keys, const Program& program, std::string digest)
       : keys_(keys), program_(program), digest_(std::move(digest)) {}
 
-  std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
+  std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match,
+                                                                std::string_view op_type) const override {
     metadata::NodePlace place;
     place.origin = origin_of(match).value_or(NodeOrigin{});
     place.scope = scope_of(match);
     place.confidence = match.confidence;
     place.rule = match::name_of(match.rule);
+    place.op_type = op_type;
     return keys_.of(place);
   }
   std::string path_of(const NodeMatch& match) const override { return origin::scope_path(program_, scope_of(match)); }

@@ -109,7 +109,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
       return edit;
     }
     if (options_.names) rename(node, index, edit);
-    metadata::KeyEntries entries = source_.keys_of(match);
+    metadata::KeyEntries entries = source_.keys_of(match, node.op_type);
     if (source_.is_requested(keys::scopes)) metadata::add_call_path(node.metadata, entries);
     for (auto& entry : entries) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
@@ -143,7 +143,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
       edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
       return edit;
     }
-    metadata::KeyEntries entries = source_.keys_of(match);
+    metadata::KeyEntries entries = source_.keys_of(match, node.op_type);
     if (source_.is_requested(keys::scopes)) metadata::add_call_path(node.metadata, entries);
     for (auto& [key, value] : entries) {
       const bool dropped = std::ranges::find(edit.dropped_keys, key) != edit.dropped_keys.end();

@@ -19,7 +19,9 @@ namespace whence::annotation {
 class KeySource {
  public:
   virtual ~KeySource() = default;
-  virtual std::vector<std::pair<std::string_view, std::string>> keys_of(const match::NodeMatch& match) const = 0;
+  // `op_type`: the node's operator.
+  virtual std::vector<std::pair<std::string_view, std::string>> keys_of(const match::NodeMatch& match,
+                                                                        std::string_view op_type) const = 0;
   virtual std::string path_of(const match::NodeMatch& match) const = 0;
   // Returns the name of the matched node in the reference if it is the same node; else empty.
   virtual std::string_view own_name(const match::NodeMatch&, std::string_view /*op_type*/) const { return {}; }

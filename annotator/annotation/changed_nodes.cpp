@@ -19,8 +19,8 @@ namespace {
 using Nodes = std::vector<const OnnxNode*>;
 using ByName = FlatMap<std::string_view, const OnnxNode*>;  // null if several nodes have the name
 
-constexpr std::array origin_keys = {keys::module, keys::modules,    keys::call, keys::calls,
-                                    keys::source, keys::confidence, keys::rule, keys::op};
+constexpr std::array origin_keys = {keys::module, keys::modules,    keys::primary, keys::call, keys::calls,
+                                    keys::source, keys::confidence, keys::rule,    keys::op};
 
 // Returns true if two nodes with an origin state the same origin.
 bool same_origin(const OnnxNode& node, const OnnxNode& other) {

@@ -6,6 +6,8 @@
 
 #include "annotator/metadata/node_keys.h"
 #include "annotator/metadata/operation_ids.h"
+#include "annotator/operators/main_operation.h"
+#include "annotator/origin/common_module.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
@@ -64,6 +66,22 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
   return modules;
 }
 
+std::string TextKeys::primary_of(const NodeMatch& match, std::string_view op_type) const {
+  std::vector<std::string_view> operators;
+  std::vector<std::string> modules;
+  for (const match::UnitIndex unit : match.units) {
+    if (!reference_.units[unit].scope.exists()) continue;
+    const OnnxNode* node = node_of(unit);
+    operators.push_back(node == nullptr ? std::string_view() : node->op_type);
+    const auto stated = node == nullptr ? std::nullopt : find_property(node->metadata, keys::primary);
+    modules.emplace_back(stated.value_or(reference_.scopes[reference_.units[unit].scope].path));
+  }
+  std::vector<std::string> of_main;
+  for (const std::size_t position : operators::main_operations(op_type, operators))
+    of_main.push_back(modules[position]);
+  return origin::common_module(of_main);
+}
+
 // Returns no identities for a helper of several operations, because it is not one of these operations.
 std::vector<std::string> TextKeys::ids_of(const NodeMatch& match) const {
   std::vector<std::string> ids;
@@ -102,7 +120,8 @@ std::optional<std::string> TextKeys::value_in_call_path(std::string_view key,
   return std::nullopt;
 }
 
-std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const NodeMatch& match) const {
+std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const NodeMatch& match,
+                                                                        std::string_view op_type) const {
   const OnnxNode* only = only_node(match);
   const onnx_file::OnnxProperties existing_metadata =
       only == nullptr ? onnx_file::OnnxProperties() : only->metadata.list();
@@ -115,6 +134,8 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
       result.emplace_back(key, reference_.scopes[match.scope].path);
     } else if (key == keys::modules && modules.size() > 1) {
       result.emplace_back(key, json_text(nlohmann::json(modules)));
+    } else if (key == keys::primary && modules.size() > 1) {
+      result.emplace_back(key, primary_of(match, op_type));
     } else if (key == keys::confidence) {
       result.emplace_back(key, std::string(name_of(match.confidence)));
     } else if (key == keys::rule) {

@@ -25,7 +25,8 @@ class TextKeys : public KeySource {
         program_(std::move(program)),
         requested_keys_(std::move(requested_keys)) {}
 
-  std::vector<std::pair<std::string_view, std::string>> keys_of(const match::NodeMatch& match) const override;
+  std::vector<std::pair<std::string_view, std::string>> keys_of(const match::NodeMatch& match,
+                                                                std::string_view op_type) const override;
   std::string path_of(const match::NodeMatch& match) const override;
   std::string_view own_name(const match::NodeMatch& match, std::string_view op_type) const override;
   bool is_requested(std::string_view key) const override;
@@ -39,6 +40,8 @@ class TextKeys : public KeySource {
   // False for confidence `ancestor`, where only an enclosing module is known, unless that holds for the reference too.
   bool has_certain_operations(const match::NodeMatch& match) const;
   std::vector<std::string> modules_of(const match::NodeMatch& match) const;
+  // Returns the module of the main operation of an operator that replaced the matched units, which are several.
+  std::string primary_of(const match::NodeMatch& match, std::string_view op_type) const;
   std::vector<std::string> ids_of(const match::NodeMatch& match) const;
   // Returns the call path of the match's scope, root first; nullopt if the nodes have no call numbers.
   std::optional<std::vector<metadata::CalledModule>> call_path_of(const match::NodeMatch& match) const;

@@ -9,6 +9,7 @@
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
 #include "annotator/origin/stamp.h"
+#include "schema/module_path.h"
 
 namespace whence::metadata {
 
@@ -34,12 +35,19 @@ std::vector<std::string> modules_of(const OnnxProperties& metadata, const std::s
   return modules.empty() ? std::vector<std::string>{module} : modules;
 }
 
+// Returns the module in pkg.whence.primary; `module` if the key is absent or its module is not inside `module`.
+std::string primary_of(const OnnxProperties& metadata, const std::string& module) {
+  const auto primary = find_property(metadata, keys::primary);
+  return primary && at_or_below(*primary, module) ? std::string(*primary) : module;
+}
+
 void read_keys(const onnx_file::OnnxNode& node, const OnnxProperties& metadata, Attribution& to) {
   const auto stated = stated_confidence(node.domain, node.op_type, metadata);
   to.confidence = stated.value_or(origin::Confidence::unattributed);
   if (!to.attributed()) return;
   to.module = text_of(metadata, keys::module);
   to.modules = modules_of(metadata, to.module);
+  to.primary = primary_of(metadata, to.module);
   to.id = text_of(metadata, keys::id);
   to.call = text_of(metadata, keys::call);
   to.rule = text_of(metadata, keys::rule);
@@ -51,7 +59,8 @@ void read_keys(const onnx_file::OnnxNode& node, const OnnxProperties& metadata, 
 Recorded::Recorded(const Program& program)
     : program_(program),
       operations_(operations(program)),
-      keys_(program, {keys::module, keys::modules, keys::id, keys::call, keys::source, keys::confidence, keys::rule}) {}
+      keys_(program, {keys::module, keys::modules, keys::primary, keys::id, keys::call, keys::source, keys::confidence,
+                      keys::rule}) {}
 
 const Node* Recorded::operation(std::int32_t index) const {
   return index >= 0 && static_cast<std::size_t>(index) < operations_.size() ? operations_[index] : nullptr;
@@ -68,7 +77,7 @@ Attribution read_by_whence(const onnx_file::OnnxNode& node, const OnnxProperties
     read_keys(node, existing_metadata, result);
     return result;
   }
-  const auto computed = recorded->keys().of(*result.origin);
+  const auto computed = recorded->keys().of(*result.origin, node.op_type);
   OnnxProperties metadata;
   for (const auto& [key, value] : computed) metadata.push_back({key, value});
   read_keys(node, metadata, result);
@@ -93,6 +102,7 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   if (!stated) return result;
   result.confidence = origin::limited_by(node.domain, stated->confidence);
   result.module = origin::common_module(stated->modules);
+  result.primary = stated->primary.value_or(result.module);
   result.modules = std::move(stated->modules);
   result.source = std::move(stated->source);
   result.rule = "carried";

@@ -23,6 +23,7 @@ struct Attribution {
   origin::Confidence confidence = origin::Confidence::unattributed;
   std::vector<std::string> modules;  // qualified names, "" for the root; several for a fused node; empty: unattributed
   std::string module;                // the only module, or the lowest common ancestor of `modules`
+  std::string primary;               // the module of the main operation of a fused node; else `module`
   std::string id;      // the identity of its operation or operations (operation_ids.h), as written; empty if unknown
   std::string call;    // call number of the module, as written; empty if unknown
   std::string rule;    // the rule that determined the origin

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "annotator/operators/main_operation.h"
+#include "annotator/origin/common_module.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
@@ -87,23 +89,12 @@ void state_confidence(Confidence confidence, KeyEntries& entries) {
 }
 
 const std::vector<std::string_view>& annotation_keys() {
-  static const std::vector<std::string_view> all = {keys::name_space,
-                                                    keys::class_hierarchy,
-                                                    keys::name_scopes,
-                                                    keys::fx_node,
-                                                    keys::stack_trace,
-                                                    keys::module,
-                                                    keys::modules,
-                                                    keys::id,
-                                                    keys::call,
-                                                    keys::calls,
-                                                    keys::scopes,
-                                                    keys::source,
-                                                    keys::confidence,
-                                                    keys::rule,
-                                                    keys::evidence,
-                                                    keys::version,
-                                                    keys::confidence_operator};
+  static const std::vector<std::string_view> all = {keys::name_space, keys::class_hierarchy, keys::name_scopes,
+                                                    keys::fx_node,    keys::stack_trace,     keys::module,
+                                                    keys::modules,    keys::primary,         keys::id,
+                                                    keys::call,       keys::calls,           keys::scopes,
+                                                    keys::source,     keys::confidence,      keys::rule,
+                                                    keys::evidence,   keys::version,         keys::confidence_operator};
   return all;
 }
 
@@ -146,8 +137,10 @@ bool NodeKeys::has_one_scope(const NodeOrigin& origin) const {
   return std::ranges::all_of(origin.ops, [&](std::int32_t op) { return operations_[op]->origin.scope == first; });
 }
 
-std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOrigin& origin) const {
-  return of({origin, scope(origin), confidence(origin), origin.kind == OriginKind::shared ? "shared" : "stamp"});
+std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOrigin& origin,
+                                                                   std::string_view op_type) const {
+  return of(
+      {origin, scope(origin), confidence(origin), origin.kind == OriginKind::shared ? "shared" : "stamp", op_type});
 }
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePlace& place) const {
@@ -163,9 +156,9 @@ Confidence NodeKeys::confidence_of_export(const NodeOrigin& origin, std::string_
   return origin::limited_by(domain, confidence(origin));
 }
 
-KeyEntries NodeKeys::of_export(const NodeOrigin& origin, std::string_view domain,
+KeyEntries NodeKeys::of_export(const NodeOrigin& origin, std::string_view domain, std::string_view op_type,
                                const onnx_file::OnnxProperties& existing_metadata) const {
-  KeyEntries entries = of(origin);
+  KeyEntries entries = of(origin, op_type);
   if (is_requested(keys::scopes)) add_call_path(existing_metadata, entries);
   for (auto& [key, value] : entries) {
     if (key == keys::confidence) value = origin::name_of(confidence_of_export(origin, domain));
@@ -188,6 +181,7 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   if (key == keys::version) return WHENCE_VERSION;
   if (place.origin.ops.empty()) return key == keys::scopes ? std::optional(call_path(place.scope)) : std::nullopt;
   if (key == keys::modules) return modules(place.origin);
+  if (key == keys::primary) return primary(place);
   if (key == keys::id) return id(place);
   std::optional<std::string> text = value(key, place, place.origin.ops.front());
   if (place.confidence < Confidence::ancestor || key == keys::scopes) return text;
@@ -291,15 +285,30 @@ std::optional<std::string> NodeKeys::source(const Node& node) const {
 }
 
 // Lists several modules only for a fused node. For a helper the list would contain every module that uses a constant.
-std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
-  if (origin.kind != OriginKind::fused) return std::nullopt;
+std::vector<std::string> NodeKeys::several_modules(const NodeOrigin& origin) const {
+  if (origin.kind != OriginKind::fused) return {};
   std::vector<std::string> paths;
   for (const std::int32_t op : origin.ops) {
     const std::string& path = program_.module_path(operations_[op]->origin.scope);
     if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
   }
-  if (paths.size() < 2) return std::nullopt;
-  return json_text(nlohmann::json(paths));
+  return paths.size() < 2 ? std::vector<std::string>() : paths;
+}
+
+std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
+  const std::vector<std::string> paths = several_modules(origin);
+  return paths.empty() ? std::nullopt : std::optional(json_text(nlohmann::json(paths)));
+}
+
+std::optional<std::string> NodeKeys::primary(const NodePlace& place) const {
+  if (several_modules(place.origin).empty()) return std::nullopt;
+  std::vector<std::string_view> targets;
+  for (const std::int32_t op : place.origin.ops) targets.push_back(operations_[op]->target);
+  std::vector<std::string> modules;
+  for (const std::size_t position : operators::main_operations(place.op_type, targets)) {
+    modules.push_back(program_.module_path(operations_[place.origin.ops[position]]->origin.scope));
+  }
+  return origin::common_module(modules);
 }
 
 // Returns no identity for a helper, which is none of the operations that it serves, or for confidence `ancestor`, where

@@ -50,6 +50,7 @@ struct NodePlace {
   ScopeId scope = root_scope;
   origin::Confidence confidence = origin::Confidence::unattributed;
   std::string_view rule;
+  std::string_view op_type;  // the operator of the node
 };
 
 class NodeKeys {
@@ -64,12 +65,13 @@ class NodeKeys {
   ScopeId scope(const origin::NodeOrigin& origin) const;
   // Returns the weakest confidence of the operations; `ancestor` for a helper of operations in several scopes.
   origin::Confidence confidence(const origin::NodeOrigin& origin) const;
-  std::vector<std::pair<std::string_view, std::string>> of(const origin::NodeOrigin& origin) const;
+  std::vector<std::pair<std::string_view, std::string>> of(const origin::NodeOrigin& origin,
+                                                           std::string_view op_type) const;
   std::vector<std::pair<std::string_view, std::string>> of(const NodePlace& place) const;
   // Returns the confidence of a node that whence exported. `domain`: the domain of its operator.
   origin::Confidence confidence_of_export(const origin::NodeOrigin& origin, std::string_view domain) const;
   // Returns the entries to add to a node that whence exported.
-  KeyEntries of_export(const origin::NodeOrigin& origin, std::string_view domain,
+  KeyEntries of_export(const origin::NodeOrigin& origin, std::string_view domain, std::string_view op_type,
                        const onnx_file::OnnxProperties& existing_metadata) const;
   // Returns the module path in the name of a node with this origin.
   std::string path(const origin::NodeOrigin& origin) const;
@@ -89,7 +91,10 @@ class NodeKeys {
   std::vector<ModuleId> modules_in_stack(const Node& node, ScopeId scope) const;
   std::optional<std::string> stack_trace(const Node& node) const;
   std::optional<std::string> source(const Node& node) const;
+  // Return every module of a fused node; nothing for one.
+  std::vector<std::string> several_modules(const origin::NodeOrigin& origin) const;
   std::optional<std::string> modules(const origin::NodeOrigin& origin) const;
+  std::optional<std::string> primary(const NodePlace& place) const;
   std::optional<std::string> id(const NodePlace& place) const;
 
   const Program& program_;

@@ -20,6 +20,26 @@ using wire::Fields;
 
 const Place parsed_before;  // empty place: bytes that were parsed once cannot cause errors
 
+void mark_inputs(std::vector<OnnxNode>& nodes, const FlatSet<std::string_view>& names) {
+  for (OnnxNode& node : nodes) {
+    for (std::size_t i = 0; i < node.inputs.size() && i < 32; ++i) {
+      if (names.contains(node.inputs[i])) node.model_inputs |= 1U << i;
+    }
+    for (OnnxGraph& body : node.subgraphs) mark_inputs(body.nodes, names);
+  }
+}
+
+// Marks the nodes that read an input whose name looks like a parameter's: "past_key_values.0.key".
+void mark_model_inputs(OnnxGraph& graph) {
+  FlatSet<std::string_view> names;
+  for (const OnnxValue& input : graph.inputs) {
+    if (input.name.find('.') != input.name.npos) names.insert(input.name);
+  }
+  if (names.empty()) return;
+  for (const OnnxTensor& initializer : graph.initializers) names.erase(initializer.name);
+  mark_inputs(graph.nodes, names);
+}
+
 // Reads single messages of the file named by `place`.
 class PartReader {
  public:
@@ -100,6 +120,7 @@ class PartReader {
       if (field.is_bytes(proto::graph::sparse_initializer)) sparse_tensor(field.bytes, entry.initializers);
       if (field.is_bytes(proto::graph::metadata_props)) entry.metadata.push_back(property(field.bytes));
     }
+    if (depth == 0) mark_model_inputs(entry);
     return entry;
   }
 

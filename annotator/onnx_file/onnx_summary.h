@@ -95,11 +95,14 @@ struct OnnxNode {
   std::string_view message;  // the complete NodeProto in the file
   std::string_view name, op_type, domain, overload, doc_string;
   std::vector<std::string_view> inputs, outputs;
+  std::uint32_t model_inputs = 0;  // bit i is set if input i (below 32) is an input of the model whose name has a dot
   std::vector<OnnxAttribute> attributes;
   NodeMetadata metadata;
   RareList<OnnxTensor> tensors;   // in attributes
   RareList<OnnxGraph> subgraphs;  // in attributes: branches, loop bodies
 
+  // False for the parameter `decoder.0.key`, true for the model's input `past.0.key`.
+  bool is_model_input(std::size_t input) const { return input < 32 && (model_inputs >> input & 1U) != 0; }
   // Returns the message and counts it as read, for callers that parse all of it.
   std::string_view read() const {
     metadata.was_read(message.size());

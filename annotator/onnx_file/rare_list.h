@@ -27,6 +27,8 @@ class RareList {
 
   bool empty() const { return !items_; }
   std::size_t size() const { return items_ ? items_->size() : 0; }
+  T* begin() { return items_ ? items_->data() : nullptr; }
+  T* end() { return begin() + size(); }
   const T* begin() const { return items_ ? items_->data() : nullptr; }
   const T* end() const { return begin() + size(); }
   const T& front() const { return items_->front(); }

@@ -52,15 +52,19 @@ class Rules {
     used_.resize(rules.size());
   }
 
-  // Returns the device of a node by the first matching rule; nullopt if no rule matches.
+  // Returns the device of a node by the first rule that matches the module of its main operation, or else one of its
+  // modules; nullopt if no rule matches.
   std::optional<std::string> device_of(const Attribution& of, std::int64_t& of_several) {
     std::optional<std::size_t> first;
-    bool differ = false;
-    for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (!globs_[i].hold_any(of)) continue;
-      if (!first) first = i;
-    }
+    const auto find_first = [&](auto&& matches) {
+      for (std::size_t i = 0; i < rules_.size() && !first; ++i) {
+        if (matches(globs_[i])) first = i;
+      }
+    };
+    if (of.attributed()) find_first([&](view::ModuleGlobs& globs) { return globs.hold(of.primary); });
+    find_first([&](view::ModuleGlobs& globs) { return globs.hold_any(of); });
     if (!first) return std::nullopt;
+    bool differ = false;
     for (const std::string& module : of.modules) {
       if (of.modules.size() > 1) differ |= device_of_module(module) != rules_[*first].device;
     }
@@ -94,7 +98,8 @@ class Rules {
 
 std::string described(const OnnxNode& node, const Attribution& of) {
   const std::string name = node.name.empty() ? "a " + std::string(node.op_type) : "'" + std::string(node.name) + "'";
-  return name + (of.attributed() ? " of " + (of.module.empty() ? "the root" : of.module) : ", whose module is unknown");
+  return name +
+         (of.attributed() ? " of " + (of.primary.empty() ? "the root" : of.primary) : ", whose module is unknown");
 }
 
 DeviceShare& share_of(Placement& placement, const std::string& device) {
@@ -179,7 +184,7 @@ Placement place_nodes(const OnnxSummary& model, const std::vector<Rule>& rules, 
     const auto device = by_rule.device_of(attributions[i], placement.of_several);
     if (!device && ++without == 1) first_without = described(*nodes[i], attributions[i]);
     placement.devices.push_back(device.value_or(otherwise));
-    placement.modules.push_back(attributions[i].module);
+    placement.modules.push_back(attributions[i].primary);
   }
   by_rule.require_all_used();
   if (without > 0 && otherwise.empty()) {
@@ -202,7 +207,7 @@ Placement placement_in(const OnnxSummary& model, const metadata::Recorded* recor
     const auto device = node->metadata.find(origin::keys::layer_annotation);
     any |= device.has_value();
     placement.devices.emplace_back(device.value_or(no_device));
-    placement.modules.push_back(metadata::attribution_of(*node, recorded).module);
+    placement.modules.push_back(metadata::attribution_of(*node, recorded).primary);
   }
   if (!any) {
     throw Error(Code::usage, "no node of the file has a device, and no rule was specified",

@@ -101,7 +101,8 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
   std::vector<LayerModules> placed = placer.place(profile);
   std::vector<std::optional<std::size_t>> shown_at(placed.size());
   for (std::size_t i = 0; i < placed.size(); ++i) {
-    if (placed[i].row && placed[i].parts.empty()) shown_at[i] = placer.node_of(profile.layers[i]);
+    const bool one_node = placed[i].parts.empty() || placed[i].rule == ProfileRule::name;
+    if (placed[i].row && one_node) shown_at[i] = placer.node_of(profile.layers[i]);
   }
   result.layers.reserve(placed.size());
   for (std::size_t i = 0; i < placed.size(); ++i) {

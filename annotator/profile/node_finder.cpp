@@ -4,6 +4,8 @@
 #include <set>
 
 #include "annotator/match/file_structure.h"
+#include "annotator/operators/main_operation.h"
+#include "annotator/origin/common_module.h"
 
 namespace whence::profile {
 
@@ -67,23 +69,29 @@ FoundNode NodeFinder::found(std::string_view name, std::string_view op_type, Pro
   const PlacedNode& first = graph_.nodes[all.front()];
   const bool agree = std::ranges::all_of(all, [&](std::size_t each) { return graph_.nodes[each].row == first.row; });
   if (!agree || !first.row) return {};
-  const bool one = all.size() == 1;
-  return {rule, first.row, one ? graph_.attribution_of(first).call : "", first.node->op_type == op_type};
+  if (all.size() > 1) return {rule, first.row, "", first.node->op_type == op_type};
+  const metadata::Attribution origin = graph_.attribution_of(first);
+  FoundNode found{rule, first.row, origin.call, first.node->op_type == op_type};
+  if (origin.modules.size() > 1) {
+    for (const std::string& module : origin.modules) found.parts.push_back(graph_.tree.find(module).value_or(0));
+  }
+  return found;
 }
 
 OptimizedFinder::OptimizedFinder(const onnx_file::OnnxSummary& optimized, const onnx_file::OnnxSummary& model,
                                  const view::ModuleTree& tree, const Place& place)
-    : reference_(match::make_reference(model)) {
+    : reference_(match::make_reference(model)),
+      nodes_(match::nodes_with_functions(optimized)),
+      model_nodes_(match::nodes_with_functions(model)) {
   for (std::size_t i = 0; i < tree.rows.size(); ++i) rows_.emplace(tree.rows[i].path, i);
-  const auto nodes = match::nodes_with_functions(optimized);
-  for (const onnx_file::OnnxNode* node : nodes) ++names_[node->name];
+  for (const onnx_file::OnnxNode* node : nodes_) ++names_[node->name];
   matches_ = match::match_model(optimized, reference_);
   if (matches_.fit.of_another_model()) {
     throw Error(Code::sidecar_mismatch, "the optimised file and the annotated file are of different models",
                 "pass the file that the profiled session saved (SessionOptions.optimized_model_filepath)", place);
   }
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (names_[nodes[i]->name] == 1) by_name_.emplace(nodes[i]->name, i);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (names_[nodes_[i]->name] == 1) by_name_.emplace(nodes_[i]->name, i);
   }
 }
 
@@ -95,7 +103,26 @@ FoundNode OptimizedFinder::find(std::string_view name) const {
   const origin::ModuleCall& scope = reference_.scopes[match.scope];
   const auto row = rows_.find(scope.path);
   if (row == rows_.end()) return {};
-  return {ProfileRule::match, row->second, std::to_string(scope.call), true, parts_of(match)};
+  FoundNode found{ProfileRule::match, row->second, std::to_string(scope.call), true, parts_of(match)};
+  if (!found.parts.empty()) {
+    if (const auto main = row_of_main(match, nodes_[node->second]->op_type)) found.row = main;
+  }
+  return found;
+}
+
+std::optional<std::size_t> OptimizedFinder::row_of_main(const match::NodeMatch& match, std::string_view op_type) const {
+  std::vector<std::string_view> operators;
+  std::vector<std::string> modules;
+  for (const match::UnitIndex unit : match.units) {
+    const onnx_file::OnnxNode& replaced = *model_nodes_[static_cast<std::size_t>(unit.number())];
+    operators.push_back(replaced.op_type);
+    modules.push_back(metadata::attribution_of(replaced, nullptr).primary);
+  }
+  std::vector<std::string> of_main;
+  for (const std::size_t position : operators::main_operations(op_type, operators))
+    of_main.push_back(modules[position]);
+  const auto row = rows_.find(origin::common_module(of_main));
+  return row == rows_.end() ? std::nullopt : std::optional(row->second);
 }
 
 std::vector<std::size_t> OptimizedFinder::parts_of(const match::NodeMatch& match) const {

@@ -75,12 +75,15 @@ class OptimizedFinder {
 
  private:
   std::vector<std::size_t> parts_of(const match::NodeMatch& match) const;
+  // Returns the row of the module of the main operation of an operator that replaced the matched nodes.
+  std::optional<std::size_t> row_of_main(const match::NodeMatch& match, std::string_view op_type) const;
 
   match::Reference reference_;
   match::MatchReport matches_;
   std::unordered_map<std::string, std::size_t> rows_;
   std::unordered_map<std::string_view, int> names_;
   std::unordered_map<std::string_view, std::size_t> by_name_;
+  std::vector<const onnx_file::OnnxNode*> nodes_, model_nodes_;  // of the optimised file and of the model
 };
 
 }  // namespace whence::profile

@@ -60,7 +60,7 @@ class DotWriter {
          ", tooltip=" + in_quotes(placed.node->name) + ", nodename=" + in_quotes(placed.node->name) +
          ", confidence=" + std::string(origin::name_of(attribution.confidence)) + ", fillcolor=\"" +
          std::string(colour_of(attribution.confidence)) + "\"");
-    if (placed.row) put_(", module=" + in_quotes(attribution.module));
+    if (placed.row) put_(", module=" + in_quotes(attribution.primary));
     if (!attribution.source.empty()) put_(", source=" + in_quotes(attribution.source));
     put_("];\n");
   }

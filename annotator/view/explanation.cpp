@@ -198,7 +198,7 @@ Explanation explain(const OnnxNode& node, const Recorded* recorded, const Source
   result.outputs = texts(node.outputs);
   result.attribution = metadata::attribution_of(node, recorded);
   result.file = root.place_in(stack_of(node, result.attribution, recorded));
-  result.module_type = type_of(node, result.attribution.module, program);
+  result.module_type = type_of(node, result.attribution.primary, program);
   result.reason = reason_of(node, result.attribution, recorded);
   result.operations = operations_of(result.attribution, recorded);
   for (const onnx_file::OnnxProperty& entry : node.metadata.list())

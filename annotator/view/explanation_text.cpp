@@ -50,7 +50,7 @@ std::string tree_text(const Explanation& explanation, const Palette& palette) {
     for (const std::string& path : enclosing(module)) {
       if (!shown.insert(path).second) continue;
       const auto call = calls.find(path);
-      const bool recorded = call != calls.end(), own = path == attribution.module;
+      const bool recorded = call != calls.end(), own = path == attribution.primary;
       const std::string type = recorded ? call->second->type : own ? explanation.module_type : "";
       const std::string number = recorded ? std::to_string(call->second->call) : own ? attribution.call : "";
       table.module(path, {Cell(last_segment(type), palette.dim), number}, path == module ? palette.bold : "");
@@ -85,7 +85,7 @@ std::string to_text(const Explanation& explanation, const Palette& palette) {
   text::Table table(palette, {Align::left, Align::left}, "  ");
   table.row({"operator", (explanation.domain.empty() ? "" : explanation.domain + "::") + explanation.op_type});
   if (attribution.attributed()) {
-    table.row({"module", Cell(shown_path(attribution.module), palette.bold)});
+    table.row({"module", Cell(shown_path(attribution.primary), palette.bold)});
     if (!explanation.module_type.empty()) table.row({"type", explanation.module_type});
     if (!attribution.call.empty()) table.row({"call", attribution.call});
     if (attribution.modules.size() > 1) {
@@ -117,6 +117,7 @@ std::string to_json(const Explanation& explanation) {
                        {"outputs", explanation.outputs}, {"confidence", origin::name_of(attribution.confidence)}};
   json["module"] = known ? ordered_json(attribution.module) : ordered_json();
   json["modules"] = attribution.modules;
+  json["primary"] = known ? ordered_json(attribution.primary) : ordered_json();
   json["type"] = or_null(explanation.module_type);
   json["call"] = or_null(attribution.call);
   json["rule"] = or_null(attribution.rule);

@@ -69,7 +69,7 @@ class GraphmlWriter {
     data("kind", "node");
     data("name", placed.node->name);
     data("op", placed.node->op_type);
-    if (placed.row) data("module", attribution.module);
+    if (placed.row) data("module", attribution.primary);
     data("confidence", origin::name_of(attribution.confidence));
     data("call", attribution.call);
     data("source", attribution.source);

@@ -197,7 +197,7 @@ class ModelExplorerWriter {
     const metadata::Attribution origin = graph_.attribution_of(placed);
     std::string attributes = key_value("confidence", origin::name_of(origin.confidence));
     if (placed.row) {
-      push(attributes, key_value("module", origin.module.empty() ? "(root)" : origin.module));
+      push(attributes, key_value("module", origin.primary.empty() ? "(root)" : origin.primary));
       add(attributes, "module type", graph_.tree.rows[*placed.row].type);
       if (origin.modules.size() > 1) add(attributes, "modules", list_text(origin.modules));
     }

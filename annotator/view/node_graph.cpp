@@ -12,8 +12,8 @@ NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* prog
     PlacedNode& placed = graph.nodes.emplace_back(PlacedNode{node});
     const metadata::Attribution attribution = graph.attribution_of(placed);
     placed.confidence = attribution.confidence;
-    // The common ancestor of a fused node's modules has a row, as every prefix of a path has one.
-    if (attribution.attributed()) placed.row = graph.tree.find(attribution.module).value_or(0);
+    // The module of the main operation has a row: it is one of the node's modules, or a prefix of their paths.
+    if (attribution.attributed()) placed.row = graph.tree.find(attribution.primary).value_or(0);
   }
   return graph;
 }

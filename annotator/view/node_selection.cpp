@@ -13,8 +13,15 @@ namespace whence::view {
 namespace {
 
 SelectedNode selected_node(const onnx_file::OnnxNode& node, const metadata::Attribution& of, bool nested) {
-  SelectedNode selected{
-      std::string(node.name), std::string(node.op_type), of.module, of.modules, of.confidence, nested, {}, 0};
+  SelectedNode selected{std::string(node.name),
+                        std::string(node.op_type),
+                        of.module,
+                        of.modules,
+                        of.primary,
+                        of.confidence,
+                        nested,
+                        {},
+                        0};
   for (const std::string_view output : node.outputs) {
     if (!output.empty()) selected.outputs.emplace_back(output);
   }
@@ -84,7 +91,8 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const metadata::Attribution& of = attributions[i];
     if (!operators.contains(nodes[i]->op_type)) continue;
-    if ((!selection.all_modules() && !included.hold_any(of)) || excluded.hold_any(of)) continue;
+    if (!selection.all_modules() && !included.hold_any(of)) continue;
+    if (of.attributed() && excluded.hold(of.primary)) continue;
     selected.push_back(selected_node(*nodes[i], of, !outermost.contains(nodes[i])));
   }
   return selected;

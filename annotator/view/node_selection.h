@@ -22,6 +22,7 @@ struct NodeSelection {
 struct SelectedNode {
   std::string name, op_type, module;
   std::vector<std::string> modules;  // every module of a fused node
+  std::string primary;               // the module of its main operation
   origin::Confidence confidence = origin::Confidence::unattributed;
   bool nested = false;               // is in the body of another node
   std::vector<std::string> outputs;  // without omitted outputs
@@ -29,7 +30,8 @@ struct SelectedNode {
 };
 
 // Returns the selected nodes of the graph and its bodies in file order; nodes of the root only if a glob matches it. A
-// node of several modules is selected if one of them matches. Throws Error(usage), with the nearest names, for a glob
+// node of several modules is selected if one of them matches, and excluded if the module of its main operation is.
+// Throws Error(usage), with the nearest names, for a glob
 // or class that matches no module, and for operator types that no node has. `recorded` may be null.
 std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
                                        const metadata::Recorded* recorded);

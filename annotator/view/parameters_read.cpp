@@ -20,7 +20,7 @@ bool is_numbers(const OnnxTensor& tensor) {
 
 const std::string& owner_among(const metadata::Attribution& readers, std::string_view name) {
   const auto owner = std::ranges::find(readers.modules, module_around(name));
-  return owner == readers.modules.end() ? readers.module : *owner;
+  return owner == readers.modules.end() ? readers.primary : *owner;
 }
 
 }  // namespace

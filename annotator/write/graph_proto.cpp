@@ -142,7 +142,8 @@ void GraphProtoMaker::add_origin(const origin::NodeOrigin& origin, onnx::NodePro
   auto& entries = *node.mutable_metadata_props();
   add_entry(keys::op, origin::to_stamp(origin), entries);
   if (keys_ == nullptr) return;
-  for (const auto& [key, value] : keys_->of_export(origin, node.domain(), {})) add_entry(key, value, entries);
+  for (const auto& [key, value] : keys_->of_export(origin, node.domain(), node.op_type(), {}))
+    add_entry(key, value, entries);
 }
 
 onnx::FunctionProto GraphProtoMaker::function(const onnx::FunctionProto& function, const origin::NodeOrigin& origin) {

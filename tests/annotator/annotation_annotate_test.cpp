@@ -119,6 +119,7 @@ TEST_F(Annotate, MarksSharedAndFusedNodes) {
   const Metadata fused = metadata(model.graph().node(3));
   EXPECT_EQ(fused.at("pkg.whence.module"), "");
   EXPECT_EQ(fused.at("pkg.whence.modules"), R"(["encoder.layer.0","head"])");
+  EXPECT_EQ(fused.at("pkg.whence.primary"), "head") << "its operation is the last, and the node is no product";
   EXPECT_EQ(fused.at("pkg.whence.confidence"), "exact");
 }
 

@@ -7,6 +7,7 @@
 #include "annotator/metadata/call_path.h"
 #include "annotator/metadata/node_names.h"
 #include "annotator/onnx_file/read_parts.h"
+#include "tests/annotator/parsed_model.h"
 
 namespace whence {
 
@@ -148,11 +149,44 @@ TEST(OnnxscriptKeys, NameEachScopeRelativeToTheOneBefore) {
   EXPECT_EQ(read("Gemm", inputs, lists).confidence, Confidence::inferred);
   // A parameter of another module contradicts the keys, the name of a computed value does not.
   EXPECT_EQ(read("Gemm", {"x", "model.layers.1.self_attn.q_proj.weight"}, lists).module, "model.layers");
+  // An operator of a runtime is fused, and absorbed operations of that module.
+  const auto fused = stored_node("GroupQueryAttention", "n", {"v_x", "model.rotary.cos_cache"}, "y",
+                                 {{"pkg.onnxscript.name_scopes", "['', 'model', 'layers.0', 'attn']"}});
+  fused->node.domain = "com.microsoft";
+  const metadata::Attribution attention = metadata::attribution_of(fused->node, nullptr);
+  EXPECT_EQ(attention.primary, "model.layers.0.attn");
+  EXPECT_EQ(attention.modules, (std::vector<std::string>{"model.layers.0.attn", "model.rotary"}));
+  EXPECT_EQ(attention.confidence, Confidence::inferred);
+  // Neither does a constant that is named after its value.
+  EXPECT_EQ(read("Add", {"const_1.0_f32", "model.layers.0.self_attn.q_proj.bias"}, lists).module,
+            "model.layers.0.self_attn.q_proj");
   // A scope without a name is the module around it.
   EXPECT_EQ(read("Relu", {"x"}, {{"pkg.onnxscript.name_scopes", "['', 'a', '', 'b']"}}).module, "a.b");
   const metadata::Attribution root = read("Relu", {"x"}, {{"pkg.onnxscript.name_scopes", "['']"}});
   EXPECT_TRUE(root.attributed());
   EXPECT_EQ(root.module, "");
+}
+
+TEST(ExporterKeys, AreNotContradictedByAnInputOfTheModel) {
+  onnx::ModelProto model = parse_model(R"(<ir_version: 10, opset_import: ["": 18]>
+    agraph (float[2] x, float[2] p, float[2] q) => (float[2] y) <float[2] q = {1, 2}> {
+      a = Add(x, p)
+      y = Add(a, q)
+    })");
+  model.mutable_graph()->mutable_input(1)->set_name("past.0.key");
+  model.mutable_graph()->mutable_node(0)->set_input(1, "past.0.key");
+  model.mutable_graph()->mutable_input(2)->set_name("past.1.key");
+  model.mutable_graph()->mutable_initializer(0)->set_name("past.1.key");
+  model.mutable_graph()->mutable_node(1)->set_input(1, "past.1.key");
+  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
+    onnx::StringStringEntryProto& entry = *node.add_metadata_props();
+    entry.set_key("pkg.torch.onnx.name_scopes");
+    entry.set_value("['', 'model', 'model.attn', 'add']");
+  }
+  const TemporaryFolder folder;
+  const onnx_file::OnnxSummary summary = summary_of(model, folder);
+  EXPECT_EQ(metadata::attribution_of(summary.graph.nodes[0], nullptr).module, "model.attn");
+  EXPECT_EQ(metadata::attribution_of(summary.graph.nodes[1], nullptr).module, "") << "it reads a parameter of past.1";
 }
 
 TEST(NodeNames, FindsPresentNamesBeforeFormerNamesAndValues) {

@@ -325,7 +325,7 @@ def test_an_argument_longer_than_linux_allows_is_refused(tmp_path):
 def test_python_returns_the_selection(path):
     result = whence.select(path, ["enc"], exclude=["enc.2"], ops=["MatMul"], format="ort-quant")
     assert result.names == ["/enc/[0]/MatMul", "/enc/1/MatMul"] == result.data["nodes_to_exclude"]
-    assert result.nodes[0] == whence.SelectedNode("/enc/[0]/MatMul", "MatMul", "enc.0", "exact", ("enc.0",))
+    assert result.nodes[0] == whence.SelectedNode("/enc/[0]/MatMul", "MatMul", "enc.0", "exact", ("enc.0",), "enc.0")
     assert whence.select(path).text == "" and len(whence.select(path).nodes) == 3
     with pytest.raises(whence.WhenceError, match="no module of the file matches"):
         whence.select(path, ["encoder.x"])

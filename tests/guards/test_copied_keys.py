@@ -13,6 +13,7 @@ KEY = re.compile(r"\bkeys::(\w+)")
 NOT_COPIED = {
     "module": "is computed, because several nodes may match",
     "modules": "is collected from all matched nodes",
+    "primary": "is computed for the new node's operator",
     "id": "is collected from all matched nodes",
     "confidence": "is the confidence of the match, at most that of the node",
     "rule": "states how the match was found",

@@ -13,6 +13,7 @@ from onnxscript.rewriter import pattern
 
 import command
 import whence
+from whence.annotation import node_origins
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 
@@ -310,3 +311,25 @@ def llama(tmp_path_factory):
     exported = OnnxExporter().export(transformers.LlamaForCausalLM(config).eval(), inputs, config=OnnxConfig(dynamic=True))
     onnx_ir.save(exported.program, path)
     return path
+
+
+@pytest.mark.parametrize("op_type, parts, main", [  # as in tests/annotator/operators_main_operation_test.cpp
+    ("GroupQueryAttention", ["MatMul", "Softmax", "MatMul", "Transpose"], [1]),
+    ("MultiHeadAttention", ["Attention", "Softmax", "Add"], [0]),
+    ("FusedConv", ["Conv", "BatchNormalization", "Relu"], [0]),
+    ("MatMulNBits", ["Transpose", "MatMul", "Add"], [1]),
+    ("SkipLayerNormalization", ["Add", "LayerNormalization"], [1]),
+    ("SkipSimplifiedLayerNormalization", ["Add", "Pow", "ReduceMean", "Add", "Mul"], [1, 2]),
+    ("MatMul", ["MatMul", "MatMul", "MatMul"], [0, 1, 2]),
+    ("BiasSoftmax", ["Add", "Softmax", "Cast"], [1]),
+    ("BiasGelu", ["Add", "Gelu"], [1]),
+    ("GroupQueryAttention", ["Reshape", "Transpose"], [1]),
+])
+def test_the_main_operations_of_an_operator(op_type, parts, main):
+    x = onnx_ir.Value(name="x")
+    nodes = [onnx_ir.node(part, [x]) for part in parts]
+    for at, node in enumerate(nodes):
+        node.metadata_props.update(of_module(f"m.{at}"))
+    sources = node_origins.sources_of(nodes, nodes[-1])
+    expected = f"m.{main[0]}" if len(main) == 1 else "m"
+    assert node_origins.merge(op_type, sources).primary == expected

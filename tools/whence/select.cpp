@@ -26,6 +26,7 @@ Json to_json(const std::vector<view::SelectedNode>& nodes) {
                     {"op_type", node.op_type},
                     {"module", node.module},
                     {"modules", node.modules},
+                    {"primary", node.primary},
                     {"confidence", name_of(node.confidence)},
                     {"nested", node.nested}});
   }

@@ -40,8 +40,11 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
       // The module stays on the node unless it is less than exact, so the other keys have to be of this module as well.
       if (!states_confidence || stated == Confidence::exact) add(*module, by_whence, *module, stated);
     } else if (const auto scopes = metadata::exporter_scopes(metadata).modules; !scopes.empty()) {
-      const auto text = find_property(metadata, keys::name_scopes);
-      add(scopes.back().path, by_exporter, text.value_or(""), Confidence::matched);
+      std::string_view text;  // the key that stated it
+      for (const std::string_view key : {keys::name_space, keys::onnxscript_name_scopes, keys::name_scopes}) {
+        text = find_property(metadata, key).value_or(text);
+      }
+      add(scopes.back().path, by_exporter, text, Confidence::matched);
     }
   });
 }

@@ -19,7 +19,7 @@ std::vector<FindingItem> find_inserted_claims_too_much(const CheckContext& conte
     const view::DiffNode& each = edit.after[at];
     if (edit.sources.by_node[at].role != Role::inserted || !each.attribution.attributed()) continue;
     std::string problem;
-    for (const std::string_view key : {keys::id, keys::op, keys::modules}) {
+    for (const std::string_view key : {keys::id, keys::op, keys::modules, keys::primary}) {
       if (find_property(each.node->metadata, key)) problem = std::string("it has ").append(key);
     }
     if (problem.empty() && each.attribution.rule != "inserted")

@@ -19,8 +19,8 @@ std::string previous_value(std::string_view key, std::string_view value) {
 
 // False for keys that a tool may join (V604 checks them) and for keys that whence rewrites when it annotates.
 bool must_stay_equal(std::string_view key) {
-  for (const std::string_view other : {keys::module, keys::modules, keys::id, keys::confidence, keys::kept,
-                                       keys::merged, keys::original_name, keys::carry}) {
+  for (const std::string_view other : {keys::module, keys::modules, keys::primary, keys::id, keys::confidence,
+                                       keys::kept, keys::merged, keys::original_name, keys::carry}) {
     if (key == other) return false;
   }
   return true;

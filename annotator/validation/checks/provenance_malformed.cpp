@@ -43,7 +43,7 @@ std::string problem_of(const onnx_file::OnnxNode& node) {
     return std::string(keys::confidence) + " without " + std::string(keys::module);
   }
   if (confidence == origin::name_of(origin::Confidence::unattributed)) {
-    for (const std::string_view key : {keys::module, keys::modules, keys::id}) {
+    for (const std::string_view key : {keys::module, keys::modules, keys::primary, keys::id}) {
       if (find_property(node.metadata, key)) return std::string(key) + " on an unattributed node";
     }
   }
@@ -52,6 +52,11 @@ std::string problem_of(const onnx_file::OnnxNode& node) {
     if (ids.empty() || !std::ranges::all_of(ids, [](const std::string& each) { return metadata::is_id(each); })) {
       return std::string(keys::id) + " is neither an identity nor a JSON array of them";
     }
+  }
+  const auto primary = find_property(node.metadata, keys::primary);
+  if (primary && !(module && at_or_below(*primary, *module))) {
+    return std::string(keys::primary) + " is " + std::string(*primary) + ", which is not inside " +
+           std::string(keys::module);
   }
   const auto modules = find_property(node.metadata, keys::modules);
   return modules ? problem_of_modules(*modules, module) : "";

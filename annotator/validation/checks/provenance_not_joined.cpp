@@ -96,8 +96,8 @@ std::string problem_of_operations(std::size_t at, const ToolEdit& edit) {
 }
 
 bool is_single_value(std::string_view key) {
-  for (const std::string_view other :
-       {keys::module, keys::modules, keys::id, keys::op, keys::confidence, keys::rule, keys::confidence_operator}) {
+  for (const std::string_view other : {keys::module, keys::modules, keys::primary, keys::id, keys::op, keys::confidence,
+                                       keys::rule, keys::confidence_operator}) {
     if (key == other) return false;
   }
   return true;

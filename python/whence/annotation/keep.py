@@ -18,7 +18,7 @@ from typing import Any
 from ..base.optional_packages import import_optional
 from ..base.report_printing import Printed, counted
 from . import node_origins
-from .node_origins import Source
+from .node_origins import Origin, Source
 from .observed_graphs import ObservedGraphs
 
 
@@ -88,6 +88,8 @@ class _Observer:
         self.replacements: weakref.WeakSet[Any] = weakref.WeakSet()  # values that replaced another one
         # The replaced nodes of each node, and the node itself if it had an origin before.
         self.sources: weakref.WeakKeyDictionary[Any, list[Source]] = weakref.WeakKeyDictionary()
+        # Nodes without an origin that replaced an equal node: what they were for is known only in part.
+        self.known_in_part: weakref.WeakSet[Any] = weakref.WeakSet()
         self.depth = 0  # of nested calls of the observed methods
 
     @contextmanager
@@ -193,6 +195,8 @@ class _Observer:
             self.sources[node] = [] if own is None else [own]
             if sources and own is None:
                 self.report.replaced += 1
+                if node not in self.new_nodes:
+                    self.known_in_part.add(node)
             elif sources:
                 self.report.merged += 1
         known = self.sources[node]
@@ -220,16 +224,27 @@ class _Observer:
                 self.infer(node, [use.node for output in node.outputs for use in output.uses()])
             for node in open_nodes:
                 self.infer(node, [value.producer() for value in node.inputs if value is not None])
+            for node in reversed(graph):
+                if node in self.known_in_part:
+                    self.widen(node, [use.node for output in node.outputs for use in output.uses()])
             self.report.lost += [node.name or node.op_type for node in open_nodes
-                               if node_origins.is_unknown(node.metadata_props)]
+                                 if node_origins.is_unknown(node.metadata_props)]
 
     def infer(self, node: Any, neighbours: list[Any]) -> None:
-        if node_origins.read(node.metadata_props) is not None:
-            return
-        stated = [node_origins.read(each.metadata_props) for each in neighbours if each is not None]
-        known = [origin for origin in stated if origin is not None]
-        if not known:
+        known = _origins_of(neighbours)
+        if node_origins.read(node.metadata_props) is not None or not known:
             return
         self.report.by_neighbours += 1
         origin = node_origins.inferred_from(known)
         node_origins.write(origin, node.metadata_props, node.domain, node.op_type, "dataflow")
+
+    @staticmethod
+    def widen(node: Any, readers: list[Any]) -> None:
+        """Gives the node the module around its origin and its readers."""
+        origin = node_origins.inferred_from(_origins_of([node, *readers]))
+        node_origins.write(origin, node.metadata_props, node.domain, node.op_type, "dataflow")
+
+
+def _origins_of(nodes: list[Any]) -> list[Origin]:
+    stated = [node_origins.read(node.metadata_props) for node in nodes if node is not None]
+    return [origin for origin in stated if origin is not None]

@@ -6,7 +6,7 @@ import ast
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,10 +21,7 @@ _EXPORTER_KEYS = ("namespace", "pkg.torch.onnx.", "pkg.onnxscript.")
 _CAPTURED_ROOT, _UNKNOWN = "_export_root", "_empty_nn_module_stack"
 _MATCHED, _INFERRED, _ANCESTOR = map(CONFIDENCES.index, ("matched", "inferred", "ancestor"))
 
-_ATTENTIONS = {"Attention", "GroupQueryAttention", "MultiHeadAttention", "PackedAttention", "PackedMultiHeadAttention", "SDPA",
-               "SparseAttention", "PagedAttention"}
-_PRODUCTS = {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul", "MatMulInteger", "MatMulNBits"}
-_NORM_STEPS = {"Pow", "ReduceMean", "Reciprocal", "Rsqrt", "Sqrt"}
+_NORM_STEPS = ("Pow", "ReduceMean", "Sqrt", "Rsqrt", "Reciprocal")
 
 
 @dataclass(frozen=True)
@@ -153,19 +150,25 @@ def _distinct(items: Iterable[str]) -> tuple[str, ...]:
 
 
 def _main_sources(op_type: str, sources: Sequence[Source]) -> list[Source]:
-    """Returns the nodes that do what an operator of ``op_type`` is named after; by default those that computed the replaced
-    values."""
-    kinds: list[Callable[[str], bool]] = []
-    if op_type in _ATTENTIONS:
-        kinds = [_ATTENTIONS.__contains__, "Softmax".__eq__]
-    elif "Norm" in op_type:
-        kinds = [lambda operator: "Norm" in operator, _NORM_STEPS.__contains__]
-    elif op_type in _PRODUCTS:
-        kinds = [_PRODUCTS.__contains__]
-    for is_main in kinds:
-        if main := [source for source in sources if is_main(source.op_type)]:
-            return main
+    """Returns the nodes that do what an operator of ``op_type`` is named after, by the rules of
+    annotator/operators/main_operation.cpp; if there are none, the nodes that computed the replaced values."""
+    kind = _kind_of(op_type)
+    for main in (kind, {"attention": "softmax", "norm": "norm step"}.get(kind, "")):
+        if main and (named := [source for source in sources if _kind_of(source.op_type) == main]):
+            return named
     return [source for source in sources if source.computed_value] or [sources[-1]]
+
+
+def _kind_of(op_type: str) -> str:
+    if "Attention" in op_type or op_type == "SDPA":
+        return "attention"
+    if "Softmax" in op_type:
+        return "softmax"
+    if "Norm" in op_type and not op_type.startswith("Random"):
+        return "norm"
+    if "Conv" in op_type and "Convert" not in op_type or "MatMul" in op_type or "Gemm" in op_type or op_type == "Einsum":
+        return "product"
+    return "norm step" if op_type in _NORM_STEPS else ""
 
 
 def whence_keys(metadata: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-_MODULE, _MODULES, _STAMP = "pkg.whence.module", "pkg.whence.modules", "pkg.whence.op"
+_MODULE, _MODULES, _PRIMARY = "pkg.whence.module", "pkg.whence.modules", "pkg.whence.primary"
+_STAMP = "pkg.whence.op"
 
 
 def modules_in(metadata: Mapping[str, str]) -> tuple[str, ...]:
@@ -18,6 +19,11 @@ def modules_in(metadata: Mapping[str, str]) -> tuple[str, ...]:
         except ValueError:
             pass  # damaged; "module" is less complete but correct
     return (metadata[_MODULE],) if _MODULE in metadata else ()
+
+
+def primary_in(metadata: Mapping[str, str]) -> str:
+    """Returns the module of the node's main operation, which is its module unless it has several; "" without a module."""
+    return metadata.get(_PRIMARY, metadata.get(_MODULE, ""))
 
 
 def operations_in(metadata: Mapping[str, str]) -> tuple[tuple[int, ...], bool]:

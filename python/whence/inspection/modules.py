@@ -59,6 +59,7 @@ class Explanation(Printed):
     op_type: str
     module: str | None
     modules: tuple[str, ...]     # all modules that it belongs to
+    primary: str | None          # the module of its main operation
     type: str | None
     call: str | None
     source: str | None           # "modeling_bert.py:212 forward"
@@ -69,7 +70,7 @@ class Explanation(Printed):
     raw: dict[str, Any]
 
     def _headline(self) -> str:
-        where = "unknown" if self.module is None else self.module or "(root)"
+        where = "unknown" if self.primary is None else self.primary or "(root)"
         return f"{self.node}: {where}" + (f", {self.source}" if self.source else "") + f" ({self.confidence})"
 
     def _table(self) -> Table:
@@ -176,8 +177,8 @@ def explain(model: Model, node: str, sidecar: str | os.PathLike[str] | None = No
     WhenceError: E0105 for a name that the file does not have, E02xx."""
     raw = run_json("explain", model, node, *(["--sidecar", sidecar] if sidecar else []),
                    *(["--source-root", source_root] if source_root else []))
-    return Explanation(raw["node"], raw["op_type"], raw.get("module"), tuple(raw.get("modules") or ()), raw.get("type"),
-                       raw.get("call"), raw.get("source"), raw["file"], raw["confidence"], raw.get("rule"), raw["reason"], raw)
+    return Explanation(raw["node"], raw["op_type"], raw.get("module"), tuple(raw.get("modules") or ()), raw.get("primary"),
+                       raw.get("type"), raw.get("call"), raw.get("source"), raw["file"], raw["confidence"], raw.get("rule"), raw["reason"], raw)
 
 
 @takes_models("before", "after")

@@ -16,14 +16,15 @@ from ..files.model_files import Model, takes_models
 
 @dataclass(frozen=True)
 class SelectedNode:
-    """One node, its module and the confidence in it. ``modules`` are all modules of a fused node; ``nested`` is true if
-    the node is in the body of another node."""
+    """One node, its module and the confidence in it. ``modules`` are all modules of a fused node, and ``primary`` the
+    module of its main operation; ``nested`` is true if the node is in the body of another node."""
 
     name: str
     op_type: str
     module: str
     confidence: str
     modules: tuple[str, ...] = ()
+    primary: str = ""
     nested: bool = False
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ..base.node_keys import modules_in, operations_in
+from ..base.node_keys import modules_in, operations_in, primary_in
 from ..command.process import run_json
 from ..errors import Diagnostic, error, require_path
 from . import model_structure
@@ -29,6 +29,7 @@ class Node:
     inputs: tuple[str, ...]   # including outer values that its subgraphs read
     outputs: tuple[str, ...]
     modules: tuple[str, ...]  # qualified names of its modules; empty if unknown
+    primary: str              # the module of its main operation; "" if unknown
     call: int                 # call number of its module, or of the module that encloses its modules
     confidence: str           # exact, matched, inferred, ancestor, unattributed
     source: str               # "modeling_bert.py:88 forward"
@@ -134,7 +135,7 @@ def _with_exporter_origins(path: str | os.PathLike[str], nodes: list[Node]) -> t
     diagnostics."""
     report = run_json("select", path)
     rows = [entry for entry in report["nodes"] if not entry["nested"]]
-    return ([replace(node, modules=tuple(row["modules"]), confidence=row["confidence"])
+    return ([replace(node, modules=tuple(row["modules"]), primary=row["primary"], confidence=row["confidence"])
              for node, row in zip(nodes, rows, strict=True)],
             tuple(str(Diagnostic.from_json(entry)) for entry in report.get("diagnostics", ())))
 
@@ -155,7 +156,7 @@ def _node(at: int, proto: Any) -> Node:
     operations, is_shared = operations_in(keys)
     call = keys.get(_KEY + "call", "0")
     return Node(at, proto.name, proto.op_type, (*proto.input, *_outer_inputs(proto)), tuple(proto.output), modules_in(keys),
-                int(call) if call.isdigit() else 0, keys.get(_KEY + "confidence", "unattributed"),
+                primary_in(keys), int(call) if call.isdigit() else 0, keys.get(_KEY + "confidence", "unattributed"),
                 keys.get(_KEY + "source", ""), operations[:1] if is_shared else operations,
                 proto.op_type.startswith("QLinear") or proto.op_type in _INTEGERS)
 

@@ -213,6 +213,6 @@ def _runtime_error(failure: Exception, file: File, action: str, copy_path: str) 
     message = str(failure).replace(copy_path, file.path) if copy_path else str(failure)
     node = next((each for each in sorted(file.nodes, key=lambda each: -len(each.name)) if each.name and
                  re.search(rf"(['\"(]|Name:){re.escape(each.name)}(['\")]|\s|$)", message)), None)
-    location = {"module": node.modules[0], "source": node.source} if node is not None and node.modules else {}
+    location = {"module": node.primary, "source": node.source} if node is not None and node.modules else {}
     return error("E0207", "run_failed", f"the runtime {action} the file: {message}",
                  "check the file with whence.validate(path, full=True)", file=file.path, **location)

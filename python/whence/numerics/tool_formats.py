@@ -74,8 +74,8 @@ def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:
 
 
 def _enclosing_modules(node: annotated_file.Node):
-    """Yields the node's module and its enclosing modules, each with the node's call number and with 0."""
-    module = node.modules[0] if node.modules else ""
+    """Yields the module of the node's main operation and its enclosing modules, each with the node's call number and with 0."""
+    module = node.primary
     while True:
         yield module, node.call
         yield module, 0

@@ -35,23 +35,12 @@ def of_modules(file: File, quantiser: Quantiser, globs: Collection[str], exclude
     for node in file.nodes:
         if not node.name or not node.modules or not quantiser.changes(node):
             continue
-        module = _enclosing_module(node)
-        if is_excluded(module):
+        if is_excluded(node.primary):
             continue
-        group = next((path for path in _with_enclosing(module) if is_chosen(path)), None) if globs else module
+        group = next((path for path in _with_enclosing(node.primary) if is_chosen(path)), None) if globs else node.primary
         if group is not None:
             groups.setdefault(group, []).append(node.name)
     return [Group(module, tuple(nodes)) for module, nodes in groups.items()]
-
-
-def _enclosing_module(node: Node) -> str:
-    """Returns the innermost module that encloses all modules of the node."""
-    common = node.modules[0].split(".") if node.modules[0] else []
-    for module in node.modules[1:]:
-        parts = module.split(".")
-        shared = next((at for at, (a, b) in enumerate(zip(common, parts)) if a != b), min(len(common), len(parts)))
-        common = common[:shared]
-    return ".".join(common)
 
 
 def _with_enclosing(module: str) -> list[str]:

@@ -49,7 +49,7 @@ def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
             break
         session.run(None, dict(feed))
     profile = run_json("profile", path, "--profile", session.end_profiling(), "--optimized", optimized)
-    modules = {node.name: node.modules[0] for node in annotated_file.read(path).nodes if node.name and node.modules}
+    modules = {node.name: node.primary for node in annotated_file.read(path).nodes if node.name and node.modules}
     times: dict[str, float] = {}
     for operator in profile["nodes"]:
         module = _module_of(operator, modules)
