@@ -58,7 +58,8 @@ def _class_name(entry: dict[str, Any]) -> str:
 @functools.lru_cache
 def __getattr__(name: str) -> Any:
     """Returns Olive's ONNX pass of this name, with origins."""
-    entry = next((entry for entry in _olive_config()["passes"].values() if _is_onnx(entry) and _class_name(entry) == name), None)
+    entries = _olive_config()["passes"].values()
+    entry = next((entry for entry in entries if _is_onnx(entry) and _class_name(entry) == name), None)
     if entry is None:
         raise AttributeError(f"Olive has no ONNX pass '{name}'")
     module = import_optional(entry["module_path"].rpartition(".")[0], f"Olive's pass {name}", "olive-ai")
@@ -96,8 +97,8 @@ class _WithOrigins:
 
 
 def _with_provider(accelerator: Any) -> Any:
-    """Returns the accelerator with ONNX Runtime's provider for a CPU, which Olive sets by default only if a workflow has a
-    pass of its own package."""
+    """Returns the accelerator with ONNX Runtime's provider for a CPU. Olive adds it by default, but only for passes whose
+    module is in its own package."""
     if accelerator.execution_provider is None and accelerator.accelerator_type == _hardware.Device.CPU:
         return _hardware.AcceleratorSpec(accelerator.accelerator_type, "CPUExecutionProvider", memory=accelerator.memory)
     return accelerator
@@ -122,10 +123,11 @@ def _recorded(run: Any) -> Any:
         try:
             with record(sidecar), keep():
                 output = run()
-        except WhenceError as failure:  # of the recording: the pass may not export with PyTorch
+        except WhenceError as failure:  # of the recording
             if output is None:
                 raise
-            _log.info("no recording: %s", failure)
+            # A pass may build the file without PyTorch (E0106). Otherwise the user can do something about it.
+            _log.log(logging.INFO if failure.code == "E0106" else logging.WARNING, "not recorded: %s", failure)
         files = list(_onnx_files(output))
         for path in files:
             with _warned(f"the origins in {path} are those that the pass wrote"):

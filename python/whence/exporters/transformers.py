@@ -99,7 +99,8 @@ def _annotated_exports(sidecar: Path) -> Iterator[None]:
 
         def annotating(*args: Any, **kwargs: Any) -> Any:
             result = export(*args, **kwargs)
-            _record(programs[-1], sidecar)
+            if programs:
+                _record(programs[-1], sidecar)
             annotate(result, sidecar if sidecar.exists() else None)
             return result
 
