@@ -91,14 +91,22 @@ struct OnnxAttribute {
   bool holds_graph = false;
 };
 
+// The modules of a node in a call of a captured graph, whose metadata states those of another call
+// (captured_regions.h).
+struct CapturedModules {
+  std::vector<std::string> paths;  // the called modules, from the root
+  bool certain = true;             // false: the node belongs to the last module or to one inside it
+};
+
 struct OnnxNode {
   std::string_view message;  // the complete NodeProto in the file
   std::string_view name, op_type, domain, overload, doc_string;
   std::vector<std::string_view> inputs, outputs;
   std::vector<OnnxAttribute> attributes;
   NodeMetadata metadata;
-  RareList<OnnxTensor> tensors;   // in attributes
-  RareList<OnnxGraph> subgraphs;  // in attributes: branches, loop bodies
+  RareList<OnnxTensor> tensors;               // in attributes
+  RareList<OnnxGraph> subgraphs;              // in attributes: branches, loop bodies
+  const CapturedModules* captured = nullptr;  // null if the modules in its metadata are its own
 
   // Returns the message and counts it as read, for callers that parse all of it.
   std::string_view read() const {

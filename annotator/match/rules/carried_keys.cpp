@@ -39,9 +39,12 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
       }
       // The module stays on the node unless it is less than exact, so the other keys have to be of this module as well.
       if (!states_confidence || stated == Confidence::exact) add(*module, by_whence, *module, stated);
-    } else if (const auto scopes = metadata::exporter_scopes(metadata).modules; !scopes.empty()) {
+    } else if (const auto scopes =
+                   node.captured == nullptr ? metadata::exporter_scopes(metadata) : metadata::exporter_scopes(node);
+               !scopes.modules.empty()) {
       const auto text = find_property(metadata, keys::name_scopes);
-      add(scopes.back().path, by_exporter, text.value_or(""), Confidence::matched);
+      const Confidence most = scopes.certain ? Confidence::matched : Confidence::ancestor;
+      add(scopes.modules.back().path, by_exporter, text.value_or(""), most);
     }
   });
 }
