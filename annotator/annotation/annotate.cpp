@@ -290,7 +290,7 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
 
 void require_origins(const OnnxSummary& model, const std::string& file) {
   const auto nodes = nodes_with_functions(model);
-  const auto states_module = [](const OnnxNode* node) { return match::module_of(node->metadata).has_value(); };
+  const auto states_module = [](const OnnxNode* node) { return match::module_of(*node).has_value(); };
   if (std::ranges::any_of(nodes, states_module)) return;
   throw Error(Code::wrong_kind, "no node of " + file + " states its module",
               "annotate that file first: `whence annotate " + file + " --sidecar ...`",

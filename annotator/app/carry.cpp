@@ -43,7 +43,7 @@ void require_commands(const std::vector<ToolCommand>& tools) {
 NodeCounts counts_of(const onnx_file::OnnxSummary& model) {
   origin::Counts counts;
   for (const onnx_file::OnnxNode* node : match::nodes_with_functions(model)) {
-    const bool known = match::module_of(node->metadata).has_value();
+    const bool known = match::module_of(*node).has_value();
     counts.add(known ? match::confidence_in(*node) : origin::Confidence::unattributed);
   }
   return app::to_node_counts(counts);

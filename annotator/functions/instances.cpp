@@ -50,7 +50,7 @@ std::vector<CalledModule> call_path_to(const std::string& module, const CallPath
 CallPaths stated_call_paths(const std::vector<const OnnxNode*>& nodes) {
   CallPaths call_paths;
   for (const OnnxNode* node : nodes) {
-    const std::vector<CalledModule> steps = metadata::stated_modules(node->metadata);
+    const std::vector<CalledModule> steps = metadata::stated_modules(*node);
     if (corrected_module(*node, steps)) continue;
     std::vector<CalledModule> call_path;
     for (const CalledModule& step : steps) {
@@ -68,7 +68,7 @@ Instances::Instances(const std::vector<const OnnxNode*>& nodes) {
   node_calls_.reserve(nodes.size());
   for (const OnnxNode* node : nodes) {
     const onnx_file::OnnxProperties entries = node->metadata;
-    std::vector<CalledModule> steps = metadata::stated_modules(entries);
+    std::vector<CalledModule> steps = metadata::stated_modules(*node);
     if (const auto module = corrected_module(*node, steps)) {
       if (!call_paths) call_paths = stated_call_paths(nodes);
       steps = call_path_to(*module, *call_paths);

@@ -53,14 +53,15 @@ ScopeIndex ScopeTree::add(const std::string& path, std::int32_t call, ScopeIndex
   return id;
 }
 
-std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata) {
-  if (const auto module = find_property(metadata, keys::module)) return std::string(*module);
-  std::vector<metadata::CalledModule> modules = metadata::exporter_scopes(metadata).modules;
+std::optional<std::string> module_of(const onnx_file::OnnxNode& node) {
+  if (const auto module = find_property(node.metadata, keys::module)) return std::string(*module);
+  std::vector<metadata::CalledModule> modules = metadata::exporter_scopes(node).modules;
   return modules.empty() ? std::nullopt : std::optional(std::move(modules.back().path));
 }
 
 origin::Confidence confidence_in(const onnx_file::OnnxNode& node) {
   const auto stated = metadata::stated_confidence(node.domain, node.op_type, node.metadata);
+  if (!stated && node.captured != nullptr && !node.captured->certain) return origin::Confidence::ancestor;
   return stated.value_or(origin::limited_by(node.domain, origin::Confidence::matched));
 }
 
@@ -101,8 +102,8 @@ void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tens
 // than the one that whence found.
 void add_stated_calls(const std::vector<const onnx_file::OnnxNode*>& nodes, ScopeTree& tree) {
   for (const onnx_file::OnnxNode* node : nodes) {
-    std::vector<metadata::CalledModule> calls = metadata::stated_modules(node->metadata);
-    if (calls.empty() || calls.back().path != module_of(node->metadata)) continue;
+    std::vector<metadata::CalledModule> calls = metadata::stated_modules(*node);
+    if (calls.empty() || calls.back().path != module_of(*node)) continue;
     metadata::set_call_numbers(node->metadata, calls);
     tree.of(calls);
   }
@@ -124,7 +125,7 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
   for (const onnx_file::OnnxNode* node : file.file_nodes) {
     ReferenceUnit unit;
     unit.name = node->name;
-    if (const auto module = module_of(node->metadata)) {
+    if (const auto module = module_of(*node)) {
       std::vector<metadata::CalledModule> last{{.path = *module}};
       metadata::set_call_numbers(node->metadata, last);
       unit.scope = tree.of(*module, last.back().call);

@@ -31,7 +31,7 @@ Reference make_reference_of_names(const onnx_file::OnnxSummary& model) {
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
   for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) {
-    if (const auto module = module_of(node->metadata)) tree.of(*module, 0);
+    if (const auto module = module_of(*node)) tree.of(*module, 0);
   }
   std::vector<std::pair<const onnx_file::OnnxTensor*, std::string>> parameters;  // each with its module
   for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) {

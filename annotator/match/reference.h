@@ -119,7 +119,7 @@ Reference make_reference_of_names(const onnx_file::OnnxSummary& model);
 Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const std::vector<Parameter>& parameters);
 
 // Returns the module that a node's metadata names; nullopt if it names none.
-std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata);
+std::optional<std::string> module_of(const onnx_file::OnnxNode& node);
 
 // Returns the confidence in the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of the
 // nodes that it fuses, so its keys are never exact.

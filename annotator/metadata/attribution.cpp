@@ -111,7 +111,7 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
 }
 
 std::string type_by_exporter(const onnx_file::OnnxNode& node, std::string_view module) {
-  for (CalledModule& each : exporter_scopes(node.metadata).modules) {
+  for (CalledModule& each : exporter_scopes(node).modules) {
     if (each.path == module) return std::move(each.type);
   }
   return "";

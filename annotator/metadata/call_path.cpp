@@ -117,10 +117,20 @@ ExporterScopes exporter_scopes(const onnx_file::OnnxProperties& metadata) {
   return scopes;
 }
 
-std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metadata) {
-  const auto stated = find_property(metadata, keys::scopes);
+ExporterScopes exporter_scopes(const onnx_file::OnnxNode& node) {
+  ExporterScopes scopes = exporter_scopes(node.metadata.list());
+  if (node.captured == nullptr || scopes.modules.empty()) return scopes;
+  scopes.certain = node.captured->certain;
+  const bool same_classes = scopes.certain && scopes.modules.size() == node.captured->paths.size();
+  if (!same_classes) scopes.modules.assign(node.captured->paths.size(), {});
+  for (std::size_t i = 0; i < scopes.modules.size(); ++i) scopes.modules[i].path = node.captured->paths[i];
+  return scopes;
+}
+
+std::vector<CalledModule> stated_modules(const onnx_file::OnnxNode& node) {
+  const auto stated = find_property(node.metadata, keys::scopes);
   if (stated && !stated->empty()) return modules_of_json(*stated);
-  return exporter_scopes(metadata).modules;
+  return exporter_scopes(node).modules;
 }
 
 // Ignores call numbers if their count differs: then they belong to another call path.

@@ -19,12 +19,15 @@ struct CalledModule {
 struct ExporterScopes {
   std::vector<CalledModule> modules{};
   std::string operation{};
+  bool certain = true;  // false: the node belongs to the last module or to one inside it
 };
 ExporterScopes exporter_scopes(const onnx_file::OnnxProperties& metadata);
+// Like exporter_scopes(node.metadata), but a node in a call of a captured graph has the modules of its own call.
+ExporterScopes exporter_scopes(const onnx_file::OnnxNode& node);
 
 // Returns the modules that the node's keys list, without call numbers; empty if no key lists them. Whence's key takes
 // precedence over PyTorch's keys.
-std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metadata);
+std::vector<CalledModule> stated_modules(const onnx_file::OnnxNode& node);
 
 // Sets the call numbers on a call path from whence's keys. Without keys they stay 0.
 void set_call_numbers(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& call_path);

@@ -59,9 +59,10 @@ std::string source_of(const onnx_file::OnnxProperties& metadata) {
 
 std::optional<ExporterOrigin> origin_by_exporter(const onnx_file::OnnxNode& node,
                                                  const onnx_file::OnnxProperties& metadata) {
-  const ExporterScopes scopes = exporter_scopes(metadata);
+  const ExporterScopes scopes = node.captured == nullptr ? exporter_scopes(metadata) : exporter_scopes(node);
   if (scopes.modules.empty()) return std::nullopt;
   const std::string& module = scopes.modules.back().path;
+  if (!scopes.certain) return ExporterOrigin{{module}, Confidence::ancestor, source_of(metadata), {}};
   ExporterOrigin result{{module}, Confidence::inferred, source_of(metadata), {}};
   std::vector<std::string> others = other_owners(node, module);
   const bool folded = has_folded_norm(node, scopes.operation);

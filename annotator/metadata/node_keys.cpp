@@ -215,9 +215,10 @@ std::vector<ModuleId> NodeKeys::modules_on_path(ScopeId scope) const {
   return path;
 }
 
-// False for operations in the graphs of cond and while_loop of a .pt2: PyTorch stores no modules for them.
+// False for operations of a .pt2 of which only an enclosing module is known, such as some in the graphs of cond and
+// while_loop: PyTorch lists no modules for them.
 bool NodeKeys::pytorch_lists_modules(const Node& node) const {
-  return program_.source.kind != "torch.export" || node.origin.basis == ScopeBasis::observed;
+  return program_.source.kind != "torch.export" || node.origin.basis != ScopeBasis::enclosing;
 }
 
 std::vector<ModuleId> NodeKeys::modules_in_stack(const Node& node, ScopeId scope) const {

@@ -1,8 +1,10 @@
 // Skips fields that no report needs, including weights.
 #include "annotator/onnx_file/onnx_summary.h"
 
+#include <deque>
 #include <utility>
 
+#include "annotator/onnx_file/captured_regions.h"
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/other_kinds.h"
 #include "annotator/onnx_file/read_parts.h"
@@ -92,7 +94,8 @@ class PartReader {
       if (field.is_bytes(proto::node::domain)) entry.domain = common(field.bytes);
       if (field.is_bytes(proto::node::overload)) entry.overload = text(field.bytes);
       if (field.is_bytes(proto::node::metadata_props)) {
-        property(field.bytes);  // throws if the entry is malformed
+        const OnnxProperty metadata_entry = property(field.bytes);  // throws if the entry is malformed
+        has_captured_ = has_captured_ || states_captured_modules(metadata_entry.key, metadata_entry.value);
         const char* const first = metadata.empty() ? field.span.data() : metadata.data();
         metadata = {first, field.span.data() + field.span.size()};
       }
@@ -155,6 +158,7 @@ class PartReader {
   }
 
   OnnxProperty property(std::string_view bytes) const { return read_property(bytes, place_); }
+  bool has_captured_modules() const { return has_captured_; }
 
  private:
   // Reserves exact capacity for the two most frequent parts of a message. Otherwise a million nodes would need up to
@@ -210,6 +214,7 @@ class PartReader {
   TextPool* pool_ = nullptr;
   PageRelease* pages_ = nullptr;
   mutable FlatSet<std::string_view> common_;
+  mutable bool has_captured_ = false;
 };
 
 [[noreturn]] void wrong_kind(const Place& place, const std::string& why, const std::string& remedy) {
@@ -232,6 +237,7 @@ struct BackingFile {
   std::string model;  // the model, if it was rewritten in memory
   PageRelease pages;
   TextPool names;
+  std::deque<CapturedModules> captured;
 };
 
 OnnxSummary read(const std::shared_ptr<BackingFile>& backing, const Place& place, Graph graph = Graph::read) {
@@ -259,6 +265,7 @@ OnnxSummary read(const std::shared_ptr<BackingFile>& backing, const Place& place
   if (!has_graph || model.ir_version == 0) {
     wrong_kind(place, "it holds no " + std::string(has_graph ? "IR version" : "graph"), "name an .onnx file");
   }
+  if (reader.has_captured_modules()) find_modules_of_calls(model.graph, backing->captured);
   return model;
 }
 

@@ -91,6 +91,13 @@ struct OnnxAttribute {
   bool holds_graph = false;
 };
 
+// The modules of a node in a call of a captured graph, whose metadata states those of another call
+// (captured_regions.h).
+struct CapturedModules {
+  std::vector<std::string> paths;  // the called modules, from the root
+  bool certain = true;             // false: the node belongs to the last module or to one inside it
+};
+
 struct OnnxNode {
   std::string_view message;  // the complete NodeProto in the file
   std::string_view name, op_type, domain, overload, doc_string;
@@ -98,8 +105,9 @@ struct OnnxNode {
   std::uint32_t model_inputs = 0;  // bit i is set if input i (below 32) is an input of the model whose name has a dot
   std::vector<OnnxAttribute> attributes;
   NodeMetadata metadata;
-  RareList<OnnxTensor> tensors;   // in attributes
-  RareList<OnnxGraph> subgraphs;  // in attributes: branches, loop bodies
+  RareList<OnnxTensor> tensors;               // in attributes
+  RareList<OnnxGraph> subgraphs;              // in attributes: branches, loop bodies
+  const CapturedModules* captured = nullptr;  // null if the modules in its metadata are its own
 
   // False for the parameter `decoder.0.key`, true for the model's input `past.0.key`.
   bool is_model_input(std::size_t input) const { return input < 32 && (model_inputs >> input & 1U) != 0; }

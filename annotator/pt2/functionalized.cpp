@@ -38,7 +38,7 @@ void ExportedGraph::read_auto_functionalized(const Part& graph, const Part& part
   set_target(inputs[0].at("arg").alternative().second.text(), node);
   read_functional_arguments(inputs, node);
   read_functional_results(graph, part.at("outputs"), node);
-  if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
+  place_by_parameters(node);
   block.nodes.push_back(std::move(node));
 }
 

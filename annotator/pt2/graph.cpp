@@ -7,15 +7,21 @@
 
 #include "annotator/convert/op_table.h"
 #include "annotator/pt2/checks.h"
+#include "annotator/pt2/fx_sources.h"
 #include "annotator/pt2/operands.h"
 #include "annotator/pt2/tensors.h"
+#include "schema/module_path.h"
 #include "schema/operator_facts.h"
+#include "schema/source_stack.h"
 
 namespace whence::pt2 {
 
 using convert::OpTable;
 
 namespace {
+
+constexpr std::string_view higher_order =
+    "torch.ops.higher_order.";  // begins the targets of operators that take graphs
 
 std::string device_name(const Part& device) {
   std::string name = device.at("type").text();
@@ -300,28 +306,90 @@ Origin ExportedGraph::origin_of(const Part& node) {
   Origin origin;
   origin.op = next_op_++;
   if (node.has("name") && !node.at("name").is_null()) origin.name = node.at("name").text();
-  const Part metadata = node.at("metadata");
-  origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").view()) : scope_;
   origin.text = text_;
-  origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").view()) : none_id;
+  place(node, origin);
   return origin;
 }
 
-void ExportedGraph::place_in_body(Node& node) const {
-  node.origin.basis = ScopeBasis::enclosing;
+// Without a module stack, only the module around the operation is known. The same holds for an operation from the
+// generated code of a graph that was captured before in a module with modules inside: the graph does not contain their
+// calls. An operator that takes graphs is called from generated code of its own.
+void ExportedGraph::place(const Part& node, Origin& origin) {
+  const Part metadata = node.at("metadata");
+  origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").view()) : none_id;
+  origin.scope = scope_;
+  origin.basis = ScopeBasis::enclosing;
+  if (!metadata.has("nn_module_stack")) return;
+  const std::string_view text = metadata.at("nn_module_stack").view();
+  if (!call_stack_.empty() && text == call_stack_) return;
+  if (region_ != nullptr) {
+    const auto [scope, basis] = modules_.place_in(*region_, text);
+    origin.scope = scope;
+    origin.basis = basis;
+    return;
+  }
+  origin.scope = modules_.scope_of(text);
+  const bool captured_before = origin.stack != none_id && is_generated(program_.stacks[origin.stack].front()) &&
+                               !node.at("target").view().starts_with(higher_order);
+  if (!captured_before || !modules_.calls_modules(origin.scope)) origin.basis = ScopeBasis::observed;
+}
+
+// A parameter with several names may belong to each of their modules inside the known one.
+void ExportedGraph::place_by_parameters(Node& node) const {
+  if (node.origin.basis != ScopeBasis::enclosing) return;
+  const std::string& around = program_.module_path(node.origin.scope);
   std::optional<ModuleId> owner;
   for (const NamedArgument& given : node.arguments) {
-    const auto* value = given.value.as<ValueRef>();
-    if (value == nullptr || program_.values[value->id].source != ValueSource::parameter) continue;
-    const ModuleId module = modules_.owner_of(program_.parameters[ParameterId(program_.values[value->id].index)].name);
-    if (owner && *owner != module) return;
-    owner = module;
+    const OperandNames names = parameter_names(given.value);
+    bool inside = names.empty();
+    for (const std::string& name : names) {
+      const ModuleId module = modules_.owner_of(name);
+      if (!at_or_below(program_.modules[module].path, around)) continue;
+      if (owner && *owner != module) return;
+      owner = module;
+      inside = true;
+    }
+    if (!inside) return;
   }
   if (!owner) return;
-  const auto scope = modules_.scope_below(node.origin.scope, *owner);
-  if (!scope) return;
-  node.origin.scope = *scope;
+  const std::size_t region = region_ == nullptr ? 0 : region_->number;
+  node.origin.scope = modules_.scope_below(node.origin.scope, *owner, region);
   node.origin.basis = ScopeBasis::inferred;
+}
+
+void ExportedGraph::place_by_sources(const std::vector<std::pair<Part, std::size_t>>& read, Block& block) const {
+  const auto is_unknown = [&](const auto& entry) {
+    return block.nodes[entry.second].origin.basis == ScopeBasis::enclosing;
+  };
+  if (std::ranges::none_of(read, is_unknown)) return;
+  const auto sources_of = [](const Part& node) {
+    const auto text = node.at("metadata").maybe("from_node");
+    return text && !text->is_null() ? fx_sources(text->view()) : std::vector<FxSource>();
+  };
+  std::map<FxSource, std::optional<ScopeId>> scope_of;  // nullopt: the source became nodes of several calls
+  for (const auto& entry : read) {
+    if (is_unknown(entry)) continue;
+    const ScopeId scope = block.nodes[entry.second].origin.scope;
+    for (const FxSource& source : sources_of(entry.first)) {
+      const auto [known, is_new] = scope_of.try_emplace(source, scope);
+      if (!is_new && known->second != scope) known->second.reset();
+    }
+  }
+  for (const auto& entry : read) {
+    if (!is_unknown(entry)) continue;
+    Origin& origin = block.nodes[entry.second].origin;
+    for (const FxSource& source : sources_of(entry.first)) {
+      const auto known = scope_of.find(source);
+      if (known == scope_of.end()) continue;
+      const bool inside =
+          known->second && at_or_below(program_.module_path(*known->second), program_.module_path(origin.scope));
+      if (inside) {
+        origin.scope = *known->second;
+        origin.basis = ScopeBasis::inferred;
+      }
+      break;
+    }
+  }
 }
 
 void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& node) {
@@ -373,14 +441,18 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   block.nodes.reserve(block.nodes.size() + nodes.size());
   ArchiveTexts texts(graph);
   FlatSet<std::string_view> names;
+  std::vector<std::pair<Part, std::size_t>> read;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     enter_node(reading_, i, nodes[i]);
     if (nodes[i].has("name") && !nodes[i].at("name").is_null() && !names.insert(nodes[i].at("name").view()).second) {
       reading_.corrupt("another node has this name");
     }
     if (texts_) text_ = texts.of(nodes[i]);
+    const std::size_t before = block.nodes.size();
     read_node(graph, nodes[i], block);
+    if (block.nodes.size() == before + 1) read.emplace_back(nodes[i], before);
   }
+  place_by_sources(read, block);
 }
 
 // Refuses a node without a required argument, or with a list of the wrong length. For "int[2]" one number may stand for
@@ -436,16 +508,11 @@ void ExportedGraph::require_tensors(const Node& node) const {
 }
 
 void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block) {
-  constexpr std::string_view higher_order = "torch.ops.higher_order.";
   const std::string target = part.at("target").text();
   if (target.starts_with(higher_order)) {
     const std::string name = target.substr(higher_order.size());
     if (read_higher_order(name, graph, part, block)) return;
-    unsupported(
-        "the higher-order operator " + name + " is not supported",
-        name == "associative_scan"
-            ? "write it as a loop over the axis (torch._higher_order_ops.scan), or with an operator like torch.cumsum"
-            : "write the model without it, or with torch.cond, while_loop or scan");
+    unsupported("the higher-order operator " + name + " is not supported", replacement_of(name));
   }
   Node node;
   const std::int32_t before = next_op_;
@@ -466,7 +533,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   }
   read_outputs(graph, part.at("outputs"), node);
   use_stated_sizes(node);
-  if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
+  place_by_parameters(node);
   block.nodes.push_back(std::move(node));
 }
 

@@ -12,6 +12,7 @@
 #include "annotator/pt2/archive_texts.h"
 #include "annotator/pt2/modules.h"
 #include "annotator/pt2/part.h"
+#include "annotator/pt2/region_calls.h"
 #include "annotator/pt2/strides.h"
 #include "schema/flat_map.h"
 #include "schema/program.h"
@@ -60,9 +61,17 @@ class ExportedGraph {
   void fill_defaults(Node& node) const;
   void read_outputs(const Part& graph, const Part& outputs, Node& node);
   Origin origin_of(const Part& node);
+  void place(const Part& node, Origin& origin);  // sets scope, stack and basis
 
   // Operators that take graphs.
   bool read_higher_order(const std::string& name, const Part& graph, const Part& node, Block& block);
+  // `before`: the number of operands before those of the graph
+  void read_call(const std::string& name, std::size_t before, const Part& node, Block& block);
+  void inline_region(const Part& identifier_operand, const Part& node, const Origin& call,
+                     const std::vector<Argument>& given, Block& block);
+  RegionCall region_call(const std::string& identifier, const Part& metadata, const Origin& call,
+                         const std::vector<Argument>& operands);
+  OperandNames parameter_names(const Argument& operand) const;
   void inline_graph(const Part& inner, const std::vector<Argument>& operands, const Part& outputs, Block& block);
   void read_cond(const Part& graph, const Part& node, Block& block);
   void read_while_loop(const Part& graph, const Part& node, Block& block);
@@ -77,22 +86,26 @@ class ExportedGraph {
   ValueId iteration();
   Argument length_of(const Argument& scanned, const Origin& origin, Block& block);
 
-  // During its lifetime, operations belong to a graph body. They have no module stack: an operation that reads the
-  // weights of one module is assigned to that module, all others only to the enclosing module.
+  // During its lifetime, operations belong to a graph body; with `region`, to the graph of that region.
   class Body {
    public:
-    Body(ExportedGraph& graph, ScopeId scope)
-        : graph_(graph), scope_(std::exchange(graph.scope_, scope)), inside_(std::exchange(graph.in_body_, true)) {}
-    ~Body() { graph_.scope_ = scope_, graph_.in_body_ = inside_; }
+    Body(ExportedGraph& graph, ScopeId scope) : Body(graph, scope, graph.region_) {}
+    Body(ExportedGraph& graph, ScopeId scope, const RegionCall* region)
+        : graph_(graph), scope_(std::exchange(graph.scope_, scope)), region_(std::exchange(graph.region_, region)) {}
+    ~Body() { graph_.scope_ = scope_, graph_.region_ = region_; }
     Body(const Body&) = delete;
     Body& operator=(const Body&) = delete;
 
    private:
     ExportedGraph& graph_;
     ScopeId scope_;
-    bool inside_;
+    const RegionCall* region_;
   };
-  void place_in_body(Node& node) const;
+  // Assigns operations of unknown module to the call of nodes that were made from the same earlier node. `read`: the
+  // nodes of the archive's graph, and the index of each in `block`.
+  void place_by_sources(const std::vector<std::pair<Part, std::size_t>>& read, Block& block) const;
+  // Assigns an operation of unknown module, in the known module around it, to the module whose parameters it reads.
+  void place_by_parameters(Node& node) const;
 
   void bind(const std::string& name, ValueId value) { names_[name] = value; }
   Type type_of(const Part& graph, const std::string& name);
@@ -110,8 +123,17 @@ class ExportedGraph {
   Names names_;
   FlatMap<std::string, SymbolId> symbols_;  // indexed by the archive's names
   std::map<Size, SymbolId> derived_;
-  ScopeId scope_ = root_scope;  // scope of the enclosing operation, for nodes without a module stack
-  bool in_body_ = false;
+  ScopeId scope_ = root_scope;          // scope of the enclosing operation, for nodes without a module stack
+  const RegionCall* region_ = nullptr;  // the call of a region whose graph is being read
+  std::size_t region_calls_ = 0;
+  // The module stack of the operator whose graph is being read. A pass that captures the graph again copies it to the
+  // nodes, so it does not show the module of a node. Empty for a context, whose nodes keep their stacks.
+  std::string_view call_stack_;
+  struct FirstCall {
+    std::string module;  // as stated
+    std::vector<OperandNames> operands;
+  };
+  std::map<std::string, FirstCall> first_calls_;  // of each region
   std::int32_t next_op_ = 0;
   ArchivePlaces places_{program_};
   bool texts_ = true;

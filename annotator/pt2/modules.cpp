@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <re2/re2.h>
@@ -70,37 +71,88 @@ ModuleId ExportedModules::find(std::string_view path) {
 
 ModuleId ExportedModules::owner_of(std::string_view qualified_name) { return find(module_around(qualified_name)); }
 
-ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
-  if (const auto known = by_chain_.find(std::string(nn_module_stack)); known != by_chain_.end()) return known->second;
-  ScopeId scope = root_scope;
-  for (std::size_t end = 0; end < nn_module_stack.size();) {
-    end = std::min(nn_module_stack.find(';', end), nn_module_stack.size());
-    const std::string_view chain = nn_module_stack.substr(0, end);
-    std::string_view call = chain.substr(chain.rfind(';') == std::string_view::npos ? 0 : chain.rfind(';') + 1);
-    up_to(call, ',');  // the key, different for each call
-    const std::string_view path = up_to(call, ',');
-    const auto [known, is_new] = by_chain_.try_emplace(std::string(chain), root_scope);
-    if (is_new) {
-      const ModuleId module = find(path);
-      Module& entry = program_.modules[module];
-      if (entry.path == path && entry.type.empty()) {
-        entry.type = call;
-        entry.standard = entry.type.starts_with("torch.nn.");
-      }
-      if (module != root_module) known->second = program_.scopes.add({scope, module, 0});
+// Leaves out the root that PyTorch wraps around the model when it captures a graph inside it, in which modules are
+// called
+// "_export_root.layers.0".
+std::vector<ExportedModules::StatedCall> ExportedModules::stated_calls(std::string_view nn_module_stack) const {
+  constexpr std::string_view captured_root = "_export_root";
+  const bool is_module = by_path_.contains(std::string(captured_root));
+  std::vector<StatedCall> calls;
+  while (!nn_module_stack.empty()) {
+    std::string_view rest = up_to(nn_module_stack, ';');
+    StatedCall call;
+    call.key = up_to(rest, ',');
+    call.path = up_to(rest, ',');
+    call.type = rest;
+    if (!is_module && call.path == captured_root) continue;
+    if (!is_module && call.path.starts_with(captured_root) && call.path[captured_root.size()] == '.') {
+      call.path.remove_prefix(captured_root.size() + 1);
     }
-    scope = known->second;
-    ++end;
+    calls.push_back(call);
   }
-  by_chain_.try_emplace(std::string(nn_module_stack), scope);
+  return calls;
+}
+
+std::string ExportedModules::stated_module(std::string_view nn_module_stack) const {
+  const std::vector<StatedCall> calls = stated_calls(nn_module_stack);
+  return calls.empty() ? std::string() : std::string(calls.back().path);
+}
+
+void ExportedModules::set_type(ModuleId module, std::string_view type) {
+  Module& entry = program_.modules[module];
+  if (!entry.type.empty()) return;
+  entry.type = type;
+  entry.standard = entry.type.starts_with("torch.nn.");
+}
+
+ScopeId ExportedModules::scope_of_call(const std::string& chain, ScopeId around, ModuleId module) {
+  const auto [known, is_new] = by_chain_.try_emplace(chain, root_scope);
+  if (is_new && module != root_module) known->second = program_.scopes.add({around, module, 0});
+  return known->second;
+}
+
+ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
+  if (const auto known = by_stack_.find(std::string(nn_module_stack)); known != by_stack_.end()) return known->second;
+  ScopeId scope = root_scope;
+  std::string chain;
+  for (const StatedCall& call : stated_calls(nn_module_stack)) {
+    chain.append(call.key).append(",").append(call.path).append(";");
+    const ModuleId module = find(call.path);
+    if (program_.modules[module].path == call.path) set_type(module, call.type);
+    scope = scope_of_call(chain, scope, module);
+  }
+  by_stack_.emplace(nn_module_stack, scope);
   return scope;
 }
 
-std::optional<ScopeId> ExportedModules::scope_below(ScopeId scope, ModuleId module) {
-  const ModuleId around = program_.scopes[scope].module;
-  if (module == around) return scope;
-  if (!at_or_below(program_.modules[module].path, program_.modules[around].path)) return std::nullopt;
-  const auto [known, is_new] = below_.try_emplace({scope, module}, ScopeId(program_.scopes.size()));
+// Goes from the call of the region along the stated calls inside it, as far as the modules are known.
+ExportedModules::Place ExportedModules::place_in(const RegionCall& region, std::string_view nn_module_stack) {
+  Place place{region.scope, ScopeBasis::enclosing};
+  if (!region.modules) return place;
+  const std::vector<StatedCall> calls = stated_calls(nn_module_stack);
+  const auto last = std::ranges::find(calls.rbegin(), calls.rend(), region.modules->first(), &StatedCall::path);
+  if (last == calls.rend()) return place;
+  std::string chain = "region " + std::to_string(region.number) + ";";
+  for (auto call = last.base(); call != calls.end(); ++call) {
+    const auto path = region.modules->at(call->path);
+    const auto module = path ? by_path_.find(*path) : by_path_.end();
+    if (module == by_path_.end()) return place;
+    chain.append(call->key).append(",").append(call->path).append(";");
+    set_type(module->second, call->type);
+    place.scope = scope_of_call(chain, place.scope, module->second);
+  }
+  place.basis = region.basis;
+  return place;
+}
+
+bool ExportedModules::calls_modules(ScopeId scope) const {
+  const Module& module = program_.modules[program_.scopes[scope].module];
+  return !module.children.empty() && !module.type.starts_with("torch.fx.");
+}
+
+ScopeId ExportedModules::scope_below(ScopeId scope, ModuleId module, std::size_t region) {
+  if (module == program_.scopes[scope].module) return scope;
+  const auto [known, is_new] = below_.try_emplace({scope, module, region}, ScopeId(program_.scopes.size()));
   if (is_new) program_.scopes.push_back({scope, module, 0});
   return known->second;
 }

@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
+#include <vector>
 
 #include "annotator/pt2/part.h"
+#include "annotator/pt2/region_calls.h"
 #include "schema/program.h"
 
 namespace whence::pt2 {
@@ -24,9 +26,19 @@ class ExportedModules {
   // Parses "L__self__,,models.Net;L__self__block@1,block,models.Block" and returns the innermost call. Empty text is
   // the root.
   ScopeId scope_of(std::string_view nn_module_stack);
-  // Returns the call of `module` inside the call `scope`; one call per scope. `module` must be the module of `scope` or
-  // below it, otherwise nullopt.
-  std::optional<ScopeId> scope_below(ScopeId scope, ModuleId module);
+  // Like scope_of(), for a node in the graph of a region, whose text states the modules of the region's first call.
+  struct Place {
+    ScopeId scope;
+    ScopeBasis basis;
+  };
+  Place place_in(const RegionCall& region, std::string_view nn_module_stack);
+  // Returns the innermost module that the text states, as stated.
+  std::string stated_module(std::string_view nn_module_stack) const;
+  // Returns true if the module has modules inside and runs Python code, not a captured graph.
+  bool calls_modules(ScopeId scope) const;
+  // Returns the call of `module`, which is the module of `scope` or below it, inside the call `scope`: one call per
+  // scope and `region` (the number of a region's call, 0 outside).
+  ScopeId scope_below(ScopeId scope, ModuleId module, std::size_t region);
   // Parses lines such as 'File "modeling_bert.py", line 215, in forward', outermost first; none_id if there are none.
   StackId stack_of(std::string_view stack_trace);
 
@@ -38,6 +50,16 @@ class ExportedModules {
   void join_aliases(const std::map<std::string, std::string>& storage_of);
 
  private:
+  // One call in an nn_module_stack: "L__self__block@1,block,models.Block".
+  struct StatedCall {
+    std::string_view key;  // different for each call of the module
+    std::string_view path, type;
+  };
+  std::vector<StatedCall> stated_calls(std::string_view nn_module_stack) const;
+  // Returns the scope of a call, `chain` being the keys of its calls from the root.
+  ScopeId scope_of_call(const std::string& chain, ScopeId around, ModuleId module);
+  void set_type(ModuleId module, std::string_view type);
+
   ModuleId add(const std::string& path);
   ModuleId find(std::string_view path);
   std::string content_of(const Module& module, const std::map<std::string, std::string>& storage_of) const;
@@ -45,9 +67,10 @@ class ExportedModules {
 
   Program& program_;
   std::unordered_map<std::string, ModuleId> by_path_;
-  std::unordered_set<std::string> captured_regions_;  // listed, but not used as modules so far
-  std::unordered_map<std::string, ScopeId> by_chain_;
-  std::map<std::pair<ScopeId, ModuleId>, ScopeId> below_;
+  std::unordered_set<std::string> captured_regions_;   // listed, but not used as modules so far
+  std::unordered_map<std::string, ScopeId> by_stack_;  // complete texts
+  std::unordered_map<std::string, ScopeId> by_chain_;  // keys and paths of calls, from the root or a region's call
+  std::map<std::tuple<ScopeId, ModuleId, std::size_t>, ScopeId> below_;
   std::unordered_map<std::string, StackId> by_trace_;
   std::map<std::string, StackId> by_frames_;
 };

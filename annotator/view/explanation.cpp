@@ -110,8 +110,14 @@ std::string found_by(const Attribution& attribution) {
 }
 
 // States what the exporter's own keys contain, and what remains uncertain.
-std::string by_exporter(const Attribution& attribution) {
+std::string by_exporter(const OnnxNode& node, const Attribution& attribution) {
   const std::string remedy = "; `whence annotate --sidecar` verifies it";
+  if (node.captured != nullptr) {
+    return "the exporter's own metadata names the first call of a region that modules share; " +
+           std::string(node.captured->certain ? "the parameters of this call are of this module"
+                                              : "nothing shows which call this node is of") +
+           remedy;
+  }
   if (attribution.confidence == Confidence::ancestor) {
     return "the exporter's own metadata names one module, but the node's parameters belong to another: this module "
            "encloses both" +
@@ -170,7 +176,7 @@ std::string reason_of(const OnnxNode& node, const Attribution& attribution, cons
     return node.metadata.empty() ? "the node has no metadata: run `whence annotate`"
                                  : "none of the node's keys names its module: run `whence annotate`";
   }
-  if (attribution.by_exporter) return by_exporter(attribution);
+  if (attribution.by_exporter) return by_exporter(node, attribution);
   if (attribution.rule != "stamp" && attribution.rule != "shared" && !attribution.rule.empty()) {
     return found_by(attribution);
   }

@@ -21,7 +21,7 @@ struct Side {
 Side side_of(const DiffNode& node) {
   std::vector<metadata::CalledModule> way;
   if (!node.attribution.call.empty()) {
-    way = metadata::stated_modules(node.node->metadata);
+    way = metadata::stated_modules(*node.node);
     if (way.empty() || way.back().path != node.attribution.module) way = {{.path = node.attribution.module}};
     metadata::set_call_numbers(node.node->metadata, way);
   }

@@ -41,7 +41,7 @@ void add_modules(const Program& program, ModuleTree& tree) {
 
 // Calls visit(module, class) for every module around a node, from PyTorch's keys.
 void each_type(const OnnxNode& node, const auto& visit) {
-  for (const metadata::CalledModule& module : metadata::exporter_scopes(node.metadata).modules) {
+  for (const metadata::CalledModule& module : metadata::exporter_scopes(node).modules) {
     if (!module.type.empty()) visit(module.path, module.type);
   }
 }

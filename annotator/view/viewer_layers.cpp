@@ -34,7 +34,7 @@ std::string module_name(std::string_view path) {
 std::vector<CalledModule> way_of(const NodeGraph& graph, const PlacedNode& placed) {
   if (!placed.row) return {};
   const onnx_file::OnnxProperties metadata = placed.node->metadata.list();
-  std::vector<CalledModule> way = metadata::stated_modules(metadata);
+  std::vector<CalledModule> way = metadata::stated_modules(*placed.node);
   metadata::set_call_numbers(metadata, way);
   const std::string& module = graph.tree.rows[*placed.row].path;
   if (std::ranges::any_of(way, [&](const auto& each) { return each.path == module; })) return way;

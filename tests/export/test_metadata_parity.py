@@ -391,7 +391,8 @@ def nodes_within(graph):
 @pytest.mark.parametrize("decomposed", [False, True])
 @pytest.mark.parametrize("model", [torch.nn.Sequential(Branches()), torch.nn.Sequential(LoopBody())])
 def test_metadata_of_bodies_equals_pytorch(model, decomposed, tmp_path):
-    """In a body, PyTorch records no modules, only frames of generated torch.fx code; whence's keys contain modules."""
+    """In a body, PyTorch records no modules, only frames of generated torch.fx code; whence's keys contain modules, and
+    PyTorch's keys those that parameters show."""
     program = torch.export.export(model, (torch.randn(3, 4),))
     program = save(program.run_decompositions() if decomposed else program, tmp_path / "m.pt2")
     reference = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False, opset_version=18).model_proto
@@ -401,7 +402,10 @@ def test_metadata_of_bodies_equals_pytorch(model, decomposed, tmp_path):
         return scopes(keys), keys["pkg.torch.onnx.stack_trace"]
 
     expected = [scopes_and_stack(metadata(node)) for node in nodes_within(reference.graph)]
-    actual = [metadata(node) for node in nodes_within(onnx.load(tmp_path / "m.onnx").graph)]
+    every = [metadata(node) for node in nodes_within(onnx.load(tmp_path / "m.onnx").graph)]
+    inferred = [keys for keys in every if keys["pkg.whence.confidence"] == "inferred"]
+    assert all(ast.literal_eval(keys["pkg.torch.onnx.name_scopes"])[-2] == keys["pkg.whence.module"] for keys in inferred)
+    actual = [keys for keys in every if keys["pkg.whence.confidence"] != "inferred"]
     assert [keys for keys in actual if scopes_and_stack(keys) not in expected] == []
     keys_of_body = [keys for keys in actual if keys["pkg.torch.onnx.name_scopes"].count(",") == 0]
     assert keys_of_body and all("<eval_with_key>" in keys["pkg.torch.onnx.stack_trace"] for keys in keys_of_body)
