@@ -69,17 +69,6 @@ ExplainReport explain(const std::string& model_path, const std::string& node,
   return report;
 }
 
-DiffReport diff(const std::string& a_path, const std::string& b_path, const std::optional<std::string>& sidecar_path) {
-  DiffReport report;
-  const OnnxSummary a = unwrap(functions::read_flat_summary(a_path), report.notes);
-  const OnnxSummary b = unwrap(functions::read_flat_summary(b_path), report.notes);
-  const std::optional<Sidecar> sidecar = read_fitting_sidecar(sidecar_path, {&a, &b}, report.notes);
-  report.diff = view::diff_models(a, b, program_of(sidecar));
-  report.notes.insert(report.notes.end(), report.diff.notes.begin(), report.diff.notes.end());
-  for (const OnnxSummary* model : {&a, &b}) metadata::note_origins(*model, report.notes);
-  return report;
-}
-
 Drawing draw(const std::string& model_path, const std::optional<std::string>& sidecar_path) {
   Diagnostics notes;
   auto model = std::make_unique<const OnnxSummary>(unwrap(functions::read_flat_summary(model_path), notes));

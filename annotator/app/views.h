@@ -1,4 +1,4 @@
-// The use cases that read a file and write nothing: show, explain, diff, drawings, select, profile. Each takes paths
+// The use cases that read a file and write nothing: show, explain, drawings, select, profile. Each takes paths
 // and options, and returns its result with the notes of reading; the caller prints. whence's functions are read
 // inlined. All functions throw Error.
 #pragma once
@@ -11,7 +11,6 @@
 #include "annotator/dialect/written_choice.h"
 #include "annotator/functions/value_shapes.h"
 #include "annotator/profile/module_profile.h"
-#include "annotator/view/diff.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/module_tree.h"
 #include "annotator/view/node_graph.h"
@@ -41,14 +40,6 @@ struct ExplainReport {
 // which Explanation::file is relative. Errors: as view::explain_node(), read_onnx_summary() and read_sidecar().
 ExplainReport explain(const std::string& model, const std::string& node, const std::optional<std::string>& sidecar,
                       const SourceRoot& root);
-
-struct DiffReport {
-  view::ModelDiff diff;
-  Diagnostics notes;
-};
-// `sidecar`: resolves the stamps of exported files that are not annotated. Errors: sidecar_mismatch if it belongs to
-// neither file.
-DiffReport diff(const std::string& a, const std::string& b, const std::optional<std::string>& sidecar);
 
 struct Drawing {
   std::unique_ptr<const onnx_file::OnnxSummary> model;  // `graph` refers to the model and the sidecar

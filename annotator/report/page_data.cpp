@@ -1,23 +1,14 @@
 // Writes a report as data for its page (page/data.js). Data that grows with the model is packed into columns of numbers
 // and pieces of text, because a browser needs seconds to load a hundred megabytes. Everything else is one JSON text.
 #include <algorithm>
-#include <bit>
-#include <charconv>
-#include <concepts>
-#include <deque>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <unordered_map>
-#include <utility>
 
-#include <zlib.h>
-
+#include "annotator/report/page_parts.h"
 #include "annotator/report/report.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/operation_count.h"
-#include "schema/flat_map.h"
-#include "schema/json_text.h"
-#include "schema/sidecar/base64.h"
+#include "generated/report_page.h"
 
 namespace whence::report {
 
@@ -25,158 +16,6 @@ using origin::confidence_count;
 using view::operation_formulas;
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// Returns ASCII JSON, so that names reach the page only through JSON.parse; without '<', so that no name can end the
-// enclosing element.
-std::string embedded(const Json& json) {
-  const std::string text = json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(text.size());
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
-
-// Compresses text by raw deflate (RFC 1951) and encodes it in base64; page/inflate.js unpacks it.
-std::string deflated(std::string_view text) {
-  constexpr int no_head = -MAX_WBITS, usual_memory = 8;
-  z_stream stream{};
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, no_head, usual_memory, Z_DEFAULT_STRATEGY) != Z_OK) {
-    throw Error(Code::internal, "zlib failed to start", "report this bug");
-  }
-  std::vector<std::byte> packed(deflateBound(&stream, text.size()));
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  const int status = deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  if (status != Z_STREAM_END) throw Error(Code::internal, "zlib failed to finish", "report this bug");
-  return to_base64(packed);
-}
-
-// Text in memory with the write() of a file.
-struct TextSink {
-  std::string text;
-
-  void write(std::string_view part) { text += part; }
-};
-
-template <class To>
-void put(To& to, const Json& json) {
-  to.write(embedded(json));
-}
-template <class To>
-void put(To& to, std::integral auto number) {
-  char digits[24];
-  to.write(std::string_view(digits, std::to_chars(digits, std::end(digits), number).ptr));
-}
-
-// Writes a JSON string; nearly every text needs no escapes and is written directly.
-template <class To>
-void put_text(To& to, std::string_view text) {
-  const bool plain =
-      std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '<'; });
-  if (!plain) return put(to, Json(text));
-  to.write("\"");
-  to.write(text);
-  to.write("\"");
-}
-
-// Writes an array; `put_item` writes each element.
-template <class To, class Items, class PutItem>
-void put_array(To& to, const Items& items, const PutItem& put_item) {
-  std::string_view between = "[";
-  for (const auto& item : items) {
-    to.write(std::exchange(between, ","));
-    put_item(item);
-  }
-  to.write(items.empty() ? "[]" : "]");
-}
-
-// Numbers distinct texts.
-class Interned {
- public:
-  std::uint32_t of(std::string_view text) {
-    const auto known = numbers_.find(text);
-    return known != numbers_.end() ? known->second : of_lasting(copies_.emplace_back(text));
-  }
-  // `text` must outlive this.
-  std::uint32_t of_lasting(std::string_view text) {
-    const auto [entry, is_new] = numbers_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
-    if (is_new) texts_.push_back(text);
-    return entry->second;
-  }
-  const std::vector<std::string_view>& texts() const { return texts_; }
-  template <class To>
-  void put_all(To& to) const {
-    put_array(to, texts_, [&](std::string_view text) { put_text(to, text); });
-  }
-
- private:
-  FlatMap<std::string_view, std::uint32_t> numbers_;
-  std::vector<std::string_view> texts_;
-  std::deque<std::string> copies_;
-};
-
-// Number of texts, or of nodes with evidence, that are unpacked together.
-constexpr std::size_t piece_size = 1000;
-
-// Packs columns and texts into HTML elements, which the page unpacks.
-class Packed {
- public:
-  // Adds a column of optional numbers.
-  void column(std::string_view name, const std::vector<std::optional<std::uint64_t>>& numbers) {
-    std::vector<std::uint64_t> shifted;  // 0 for nullopt
-    shifted.reserve(numbers.size());
-    for (const auto& number : numbers) shifted.push_back(number ? *number + 1 : 0);
-    column(name, shifted);
-  }
-  void column(std::string_view name, const std::vector<std::uint64_t>& numbers) {
-    const std::uint64_t largest = numbers.empty() ? 0 : *std::ranges::max_element(numbers);
-    const unsigned width = largest < 1U << 8U ? 1 : largest < 1U << 16U ? 2 : largest >> 32U == 0 ? 4 : 8;
-    std::string bytes;
-    bytes.reserve(width * numbers.size());
-    std::uint64_t before = 0;
-    for (const std::uint64_t number : numbers) {
-      // Stores differences, which compress well if numbers increase evenly. Numbers over 32 bits are stored as doubles.
-      std::uint64_t stored = number - std::exchange(before, number);
-      if (width == 8) stored = std::bit_cast<std::uint64_t>(static_cast<double>(number));
-      for (unsigned i = 0; i < width; ++i) bytes += static_cast<char>(stored >> (8U * i));
-    }
-    element("column-" + std::string(name), deflated(bytes),
-            " data-width=\"" + std::to_string(width) + "\" data-count=\"" + std::to_string(numbers.size()) + "\"");
-  }
-
-  template <class Items, class TextOf>
-  void texts(std::string_view name, const Items& items, const TextOf& text_of) {
-    for (std::size_t first = 0, piece = 0; first < items.size(); first += piece_size, ++piece) {
-      TextSink to;
-      put_array(to, std::span(items).subspan(first, std::min(piece_size, items.size() - first)),
-                [&](const auto& item) { put_text(to, text_of(item)); });
-      element("text-" + std::string(name) + "-" + std::to_string(piece), deflated(to.text));
-    }
-  }
-
-  std::string elements;
-
- private:
-  void element(const std::string& id, std::string_view content, std::string_view attributes = {}) {
-    elements += "<script type=\"text/plain\" id=\"whence-" + id + "\"";
-    elements += attributes;
-    elements += ">";
-    elements += content;
-    elements += "</script>\n";
-  }
-};
 
 // Returns [arrived, fused, folded, eliminated, unknown] operations and [kept, merged, unused, missing] parameters for
 // each module of the sidecar.
@@ -225,7 +64,7 @@ void put_modules(const Report& report, TextSink& to, Packed& packed) {
     for (const ModuleFigures& figures : report.figures)
       coverage.push_back(static_cast<std::uint64_t>(figures.coverage.by[i]));
   }
-  packed.column("modules-coverage", coverage);
+  packed.column("modules-states", coverage);
   Json aliases = Json::object(), fates = aliases, silences = aliases;
   std::unordered_map<std::string_view, std::string_view> silent;
   for (const validation::ModuleWithoutNode& module : report.validation.silent)
@@ -276,7 +115,7 @@ void put_nodes(const Report& report, TextSink& to, Packed& packed) {
   packed.texts("names", nodes, [](const view::PlacedNode& placed) { return placed.node->name; });
   packed.column("nodes-op", operator_of);
   packed.column("nodes-module", row_of);
-  packed.column("nodes-confidence", confidence_of);
+  packed.column("nodes-state", confidence_of);
   packed.column("nodes-call", call_of);
   packed.column("nodes-source", source_of);
   packed.column("nodes-operations", operations_of);
@@ -380,7 +219,7 @@ PageData page_data(const Report& report) {
       embedded({{"file", report.file},
                 {"version", WHENCE_VERSION},
                 {"producer", std::string(report.model.producer) + " " + std::string(report.model.producer_version)},
-                {"confidences", std::move(confidences)},
+                {"states", std::move(confidences)},
                 {"formulas", operation_formulas},
                 {"unsized", unsized_operations(report)},
                 {"open_sizes", report.shapes.open},
@@ -408,6 +247,11 @@ void write_page_evidence(const Report& report, AtomicFile& to) {
     to.write(deflated(evidence_text(part, report.graph)));
     to.write("</script>\n");
   }
+}
+
+void write_html(const Report& report, AtomicFile& to) {
+  write_page({report_script, report_script_digest}, page_data(report), to,
+             [&](AtomicFile& file) { write_page_evidence(report, file); });
 }
 
 }  // namespace whence::report

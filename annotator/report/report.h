@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotator/functions/value_shapes.h"
+#include "annotator/report/page_parts.h"
 #include "annotator/validation/validate.h"
 #include "annotator/view/node_graph.h"
 
@@ -48,12 +49,8 @@ Result<Report> make_report(const std::string& path, const Program* program,
 void write_html(const Report& report, AtomicFile& to);
 std::string to_markdown(const Report& report);
 
-// The data of the page: findings and single values as JSON; modules, nodes and edges, packed. The evidence of each node
-// is written separately, because it is large and rarely read. The format is private to the page.
-struct PageData {
-  std::string tables;  // JSON
-  std::string packed;  // HTML elements
-};
+// Findings and single values as JSON; modules, nodes and edges, packed. The evidence of each node is written
+// separately, because it is large and rarely read.
 PageData page_data(const Report& report);
 void write_page_evidence(const Report& report, AtomicFile& to);
 

@@ -87,20 +87,32 @@ class Rows {
   ModuleDiff without_, all_;
 };
 
-ChangedNode changed(Change change, const DiffNode* a, const DiffNode* b) {
-  ChangedNode node;
-  node.change = change;
-  node.op_type = (b != nullptr ? b : a)->node->op_type;
-  if (a != nullptr) {
-    node.name_a = label(*a->node);
-    node.modules_a = a->attribution.modules;
+// Makes changed nodes of two files from their numbers.
+class ChangesOf {
+ public:
+  ChangesOf(const DiffNodes& a, const DiffNodes& b) : a_(a), b_(b) {}
+
+  ChangedNode operator()(Change change, std::optional<std::size_t> a, std::optional<std::size_t> b) const {
+    ChangedNode node;
+    node.change = change;
+    node.op_type = (b ? b_[*b] : a_[*a]).node->op_type;
+    node.a = a;
+    node.b = b;
+    if (a) {
+      node.name_a = label(*a_[*a].node);
+      node.modules_a = a_[*a].attribution.modules;
+    }
+    if (b) {
+      node.name_b = label(*b_[*b].node);
+      node.modules_b = b_[*b].attribution.modules;
+    }
+    return node;
   }
-  if (b != nullptr) {
-    node.name_b = label(*b->node);
-    node.modules_b = b->attribution.modules;
-  }
-  return node;
-}
+
+ private:
+  const DiffNodes& a_;
+  const DiffNodes& b_;
+};
 
 // Compares nodes without names by their outputs.
 bool is_renamed(const OnnxNode& a, const OnnxNode& b) {
@@ -116,7 +128,7 @@ void add_fused(const NodePairs::Fusion& fusion, const DiffNodes& a, const DiffNo
   }
   const Change change = fusion.a.size() > 1 ? Change::fused : Change::replaced;
   for (const std::size_t at : fusion.b) {
-    ChangedNode node = changed(change, nullptr, &b[at]);
+    ChangedNode node = ChangesOf(a, b)(change, std::nullopt, at);
     node.fused = old_nodes;
     node.modules_a.assign(modules.begin(), modules.end());
     to.push_back(std::move(node));
@@ -177,29 +189,30 @@ class Wiring {
   Makers makers_a_, makers_b_;
 };
 
-std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b, NodeChanges& node_changes) {
-  const NodePairs pairs = pair_nodes(a, b);
+std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b, const NodePairs& pairs,
+                                 NodeChanges& node_changes) {
   const Wiring wiring(a, b, pairs);
+  const ChangesOf changed(a, b);
   std::vector<ChangedNode> nodes;
   std::set<std::size_t> in_fusion;
   for (const auto& fusion : pairs.fusions) in_fusion.insert(fusion.b.begin(), fusion.b.end());
   for (const std::size_t at : pairs.added) {
-    nodes.push_back(changed(Change::added, nullptr, &b[at]));
+    nodes.push_back(changed(Change::added, std::nullopt, at));
     nodes.back().inserted = is_inserted(b[at]);
   }
-  for (const std::size_t at : pairs.removed) nodes.push_back(changed(Change::removed, &a[at], nullptr));
+  for (const std::size_t at : pairs.removed) nodes.push_back(changed(Change::removed, at, std::nullopt));
   for (const auto& fusion : pairs.fusions) add_fused(fusion, a, b, nodes);
   for (const auto& [one, other] : pairs.pairs) {
     if (in_fusion.contains(other)) continue;
     std::vector<std::string> differences = node_changes.between(*a[one].node, *b[other].node);
     std::ranges::move(wiring.between(*a[one].node, *b[other].node), std::back_inserter(differences));
     if (!differences.empty()) {
-      nodes.push_back(changed(Change::changed, &a[one], &b[other]));
+      nodes.push_back(changed(Change::changed, one, other));
       nodes.back().differences = std::move(differences);
     }
-    if (is_renamed(*a[one].node, *b[other].node)) nodes.push_back(changed(Change::renamed, &a[one], &b[other]));
+    if (is_renamed(*a[one].node, *b[other].node)) nodes.push_back(changed(Change::renamed, one, other));
     if (a[one].attribution.modules != b[other].attribution.modules) {
-      nodes.push_back(changed(Change::moved, &a[one], &b[other]));
+      nodes.push_back(changed(Change::moved, one, other));
     }
   }
   std::stable_sort(nodes.begin(), nodes.end(), [](const auto& x, const auto& y) { return x.change < y.change; });
@@ -259,23 +272,28 @@ std::vector<std::string> model_differences(const OnnxSummary& a, const OnnxSumma
 
 }  // namespace
 
-ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program* program) {
-  ModelDiff diff;
+Comparison compare_models(const OnnxSummary& a, const OnnxSummary& b, const Program* program) {
+  Comparison result{.a = diff_nodes(a, program), .b = diff_nodes(b, program), .pairs = {}, .diff = {}};
+  result.pairs = pair_nodes(result.a, result.b);
+  ModelDiff& diff = result.diff;
   diff.model = model_differences(a, b);
   diff.file_a = base_name(a.file->path());
   diff.file_b = base_name(b.file->path());
-  const DiffNodes nodes_a = diff_nodes(a, program), nodes_b = diff_nodes(b, program);
   Rows rows;
-  for (const DiffNode& node : nodes_a) rows.count(node, &ModuleDiff::nodes_a, &ModuleDiff::own_a);
-  for (const DiffNode& node : nodes_b) rows.count(node, &ModuleDiff::nodes_b, &ModuleDiff::own_b);
-  rows.count_parameters(a.graph, nodes_a, &ModuleDiff::parameters_a);
-  rows.count_parameters(b.graph, nodes_b, &ModuleDiff::parameters_b);
+  for (const DiffNode& node : result.a) rows.count(node, &ModuleDiff::nodes_a, &ModuleDiff::own_a);
+  for (const DiffNode& node : result.b) rows.count(node, &ModuleDiff::nodes_b, &ModuleDiff::own_b);
+  rows.count_parameters(a.graph, result.a, &ModuleDiff::parameters_a);
+  rows.count_parameters(b.graph, result.b, &ModuleDiff::parameters_b);
   NodeChanges node_changes(a, b);
-  diff.nodes = changes(nodes_a, nodes_b, node_changes);
+  diff.nodes = changes(result.a, result.b, result.pairs, node_changes);
   diff.notes = node_changes.notes();
   for (const ChangedNode& node : diff.nodes) rows.count(node);
   rows.finish(diff);
-  return diff;
+  return result;
+}
+
+ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program* program) {
+  return std::move(compare_models(a, b, program).diff);
 }
 
 }  // namespace whence::view

@@ -12,6 +12,7 @@
 
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/text/table.h"
+#include "annotator/view/diff_pairs.h"
 #include "schema/program.h"
 #include "whence/diagnostics.h"
 
@@ -33,6 +34,7 @@ struct ChangedNode {
   bool inserted = false;                          // an added node that a tool inserted for the operators around it
   std::vector<std::string> fused;                 // nodes of the first file that it replaced, "MatMul /query/MatMul"
   std::vector<std::string> differences;           // "epsilon 1e-05 -> 0.1"; only for changed nodes
+  std::optional<std::size_t> a, b;                // numbers of the nodes in Comparison
 };
 
 struct ModuleDiff {
@@ -61,6 +63,15 @@ struct ModelDiff {
 // `program` comes from the sidecar and resolves the stamps of exported files that are not annotated; may be null. A
 // parameter is an initializer of more than one element, except int64, bool and string tensors.
 ModelDiff diff_models(const onnx_file::OnnxSummary& a, const onnx_file::OnnxSummary& b, const Program* program);
+
+// The differences with the nodes of both files, in file order, and which of them correspond, for views that show more
+// than differences.
+struct Comparison {
+  DiffNodes a, b;
+  NodePairs pairs;
+  ModelDiff diff;
+};
+Comparison compare_models(const onnx_file::OnnxSummary& a, const onnx_file::OnnxSummary& b, const Program* program);
 
 // Selects the parts that the text shows; the JSON (schema/diff.schema.json) is always complete.
 struct DiffText {

@@ -52,7 +52,7 @@ TEST_F(ReportText, ThePageHasARowForEveryNode) {
   for (const auto& name : tables.at("operators")) operators.insert(name.get<std::string>());
   EXPECT_TRUE(operators.contains("MatMul") && operators.contains("If") && operators.contains("Neg"));
   for (const char* const column :
-       {"nodes-op", "nodes-module", "nodes-confidence", "nodes-call", "nodes-source", "nodes-operations"}) {
+       {"nodes-op", "nodes-module", "nodes-state", "nodes-call", "nodes-source", "nodes-operations"}) {
     EXPECT_EQ(count_of_column(data.packed, column), "8") << column;
   }
 }

@@ -1,10 +1,15 @@
 // Draws the graph of the selected module as SVG. Arrow keys move from item to item along edges and layers, so that it
-// can be used without a mouse.
+// can be used without a mouse. The page's own scripts provide
+//   graphOf(module, page)        {items, edges: [from, to, ...], total, first, drawn}: `drawn` of `total` things are on this
+//                                page, from number `first`
+//   layOutGraph(graph, sizes)    as layOut() returns it, with `behind`: further SVG elements, drawn first
+//   itemLook(item), edgeLook(edge), pageOfNode(module, node)
 
 const canvas = document.getElementById('canvas');
 const drawing = { module: 0, page: 0, zoom: 1, fitted: true, graph: null, layout: null, items: [], edges: [],
   onnode: null, onmodule: null };
 
+const ITEMS_AT_ONCE = 250;
 const NAME_WIDTH = 7.4; // approximate width of a letter
 const FAINT_WIDTH = 6;
 const MARGIN = 10;
@@ -24,42 +29,6 @@ function cut(text, width, letter) {
 function cutStart(text, width, letter) {
   const room = Math.max(1, Math.floor((width - MARGIN) / letter));
   return text.length <= room ? text : `…${text.slice(text.length - room + 1)}`;
-}
-
-// Returns the shape of the node's first output that is read.
-function firstShape(node) {
-  const first = listed(eachReader, node)[0];
-  return first === undefined ? '' : shapeOf(first[1]);
-}
-
-// Returns two lines of text, a tooltip and a class for an item.
-function itemLook(item) {
-  if (item.kind === 'node') {
-    const name = nodeLabel(item.node);
-    const last = name.slice(name.lastIndexOf('/') + 1) || name;
-    const operator = operatorOf(item.node);
-    const shape = firstShape(item.node);
-    return { top: operator, below: shown(shape) || (last === operator ? '' : last), title: `${operator}\n${name}`,
-      kind: `node k${nodes.confidence[item.node]}`,
-      ariaLabel: `${operator} ${name}, ${confidences[nodes.confidence[item.node]]}` };
-  }
-  if (item.kind === 'box') {
-    const module = moduleAt(item.module);
-    return { top: module.parent === null ? pathText(module.path) : lastSegment(module.path),
-      below: `${shown(className(module.type)) || 'module'} · ${counted(module.total, 'node')}`,
-      title: `${pathText(module.path)}\n${shown(module.type)}\n` +
-        `${percent(coveredOf(module.coverage), sum(module.coverage))} covered`,
-      kind: `box k${weakest(module.coverage)}`,
-      ariaLabel: `module ${pathText(module.path)}, ${counted(module.total, 'node')}` };
-  }
-  const several = item.values.size > 1;
-  const name = several ? counted(item.values.size, 'value') : shown(values.at(item.value));
-  const place = item.key === item.kind ? 'many places' :
-    item.other < 0 ? `graph ${item.kind}put` : pathText(moduleAt(moduleOf[item.other]).path);
-  const way = place.startsWith('graph ') ? '' : item.kind === 'in' ? 'from ' : 'to ';
-  return { top: name, below: `${way}${place}`, way,
-    title: `${name}\n${several ? '' : shown(shapeOf(item.value))}\n${place}`,
-    kind: 'port', ariaLabel: `${name}, ${way}${place}` };
 }
 
 function drawItem(item, look, size, at, index) {
@@ -101,11 +70,10 @@ function routeOf(points) {
 
 // Draws an edge. The layout reverses an upward edge, so its arrowhead is at the start.
 function drawEdge(edge, route) {
-  const named = (value) => `${shown(values.at(value))} ${shown(shapeOf(value))}`;
-  const names = edge[2].slice(0, 12).map(named).join('\n');
-  return make('path', { class: `edge${route.back ? ' back' : ''}`, d: routeOf(route.points),
+  const look = edgeLook(edge);
+  return make('path', { class: `edge${route.back ? ' back' : ''}${look.kind}`, d: routeOf(route.points),
     'marker-end': route.back ? null : 'url(#head)', 'marker-start': route.back ? 'url(#head)' : null },
-  make('title', {}, names));
+  make('title', {}, look.title));
 }
 
 function lightEdges(index) {
@@ -124,7 +92,7 @@ function openItem(index) {
 
 function draw(module, page = 0) {
   Object.assign(drawing, { module, page });
-  const graph = moduleGraph(module, page);
+  const graph = graphOf(module, page);
   const looks = graph.items.map(itemLook);
   const widthOf = (look) =>
     Math.max(64, look.top.length * NAME_WIDTH + 2 * MARGIN, look.below.length * FAINT_WIDTH + 2 * MARGIN);
@@ -134,7 +102,7 @@ function draw(module, page = 0) {
         Math.min(OPERATOR_WIDTH, look.top.length * NAME_WIDTH + 2 * MARGIN)),
     height: look.below === '' ? 26 : 40,
   }));
-  const layout = layOut(sizes, graph.edges);
+  const layout = layOutGraph(graph, sizes);
   Object.assign(drawing, { graph, layout });
   drawing.edges = graph.edges.map((edge, i) => drawEdge(edge, layout.edges[i]));
   drawing.items = graph.items.map((item, i) => drawItem(item, looks[i], sizes[i], layout.items[i], i));
@@ -142,7 +110,7 @@ function draw(module, page = 0) {
     markerUnits: 'userSpaceOnUse',
     orient: 'auto-start-reverse' }, make('path', { class: 'head', d: 'M0 0L8 4L0 8z' }));
   const svg = make('svg', { viewBox: `-8 -8 ${layout.width + 16} ${layout.height + 16}`, role: 'group',
-    'aria-label': `Graph of ${pathText(moduleAt(module).path)}` }, make('defs', {}, head), ...drawing.edges,
+    'aria-label': `Graph of ${pathText(moduleAt(module).path)}` }, make('defs', {}, head), ...(layout.behind ?? []), ...drawing.edges,
     ...drawing.items);
   canvas.replaceChildren(svg);
   tellDrawn(graph);
@@ -151,9 +119,8 @@ function draw(module, page = 0) {
 
 function tellDrawn(graph) {
   const pages = Math.ceil(graph.total / ITEMS_AT_ONCE);
-  const own = graph.items.filter((item) => item.kind === 'node' || item.kind === 'box').length;
   document.getElementById('drawn').textContent = graph.total === 0 ? 'no nodes' :
-    pages > 1 ? `${grouped(graph.first + 1)} to ${grouped(graph.first + own)} of ${grouped(graph.total)}` :
+    pages > 1 ? `${grouped(graph.first + 1)} to ${grouped(graph.first + graph.drawn)} of ${grouped(graph.total)}` :
       counted(graph.total, 'item');
   const before = document.getElementById('before');
   const after = document.getElementById('after');
@@ -182,15 +149,13 @@ function fit() {
   canvas.scrollLeft = Math.max(0, (canvas.scrollWidth - canvas.clientWidth) / 2);
 }
 
-// Marks a node's item and scrolls it to the middle at a readable zoom. Turns to the item's page first.
+// Marks a node's items and scrolls the first to the middle at a readable zoom. Turns to their page first.
 function markNode(node) {
-  const all = itemsOf(drawing.module);
-  const item = node === null || all.itemOfNode[node] < 0 ? undefined : all.itemOfNode[node];
-  if (item !== undefined && Math.floor(item / ITEMS_AT_ONCE) !== drawing.page) {
-    draw(drawing.module, Math.floor(item / ITEMS_AT_ONCE));
-  }
-  const index = item === undefined ? -1 : item - drawing.graph.first;
-  drawing.items.forEach((group, i) => group.classList.toggle('chosen', i === index));
+  const page = node === null ? undefined : pageOfNode(drawing.module, node);
+  if (page !== undefined && page !== drawing.page) draw(drawing.module, page);
+  const isChosen = drawing.graph.items.map((item) => page !== undefined && item.kind === 'node' && item.node === node);
+  drawing.items.forEach((group, i) => group.classList.toggle('chosen', isChosen[i]));
+  const index = isChosen.indexOf(true);
   if (index < 0) return;
   lightEdges(index);
   bringIntoSight(index);

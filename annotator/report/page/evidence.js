@@ -1,14 +1,6 @@
 // Shows the selected node's module and the evidence for it, like `whence explain`.
 
-const evidenceElement = document.getElementById('evidence');
 const LINKS_SHOWN = 30;
-
-function entry(list, name, ...content) {
-  list.append(make('dt', {}, name), make('dd', {}, ...content));
-}
-
-const rowLink = (row) => link(pathText(moduleAt(row).path), () => chooseModule(row));
-const moduleLink = (path) => (moduleByPath().has(path) ? rowLink(moduleByPath().get(path)) : pathText(path));
 
 function valueList(title, entries) {
   if (entries.length === 0) return [];
@@ -29,7 +21,7 @@ function operationParts(operation) {
 
 function showEvidence(node) {
   const found = evidenceOf(node);
-  const confidence = nodes.confidence[node];
+  const confidence = nodes.state[node];
   const list = make('dl');
   const module = moduleOf[node] === withoutModule ? null : moduleAt(moduleOf[node]);
   if (module !== null) {
@@ -42,7 +34,7 @@ function showEvidence(node) {
   if (data.sources[nodes.source[node]] !== '') {
     entry(list, 'source', make('span', { class: 'mono' }, shown(data.sources[nodes.source[node]])));
   }
-  entry(list, 'confidence', make('span', { class: `dot f${confidence}` }), ` ${confidences[confidence]}`);
+  entry(list, 'confidence', make('span', { class: `dot f${confidence}` }), ` ${states[confidence]}`);
   if (found.rule !== '') entry(list, 'rule', shown(found.rule));
   const operations = optional(nodes.operations(), node);
   entry(list, 'FLOPs', operations === null ? 'unknown' : grouped(operations));
@@ -51,18 +43,10 @@ function showEvidence(node) {
     const lines = found.keys[i + 1].split('\n').map(shown).join('\n');  // keeps the line breaks of stack traces
     keys.push(make('div', { class: 'dim mono' }, shown(found.keys[i])), make('pre', { tabindex: '0' }, lines));
   }
-  evidenceElement.replaceChildren(
-    make('button', { class: 'close', 'aria-label': 'Close', onclick: hideEvidence }, '✕'),
+  fillEvidence(
     make('h2', {}, operatorOf(node)), make('div', { class: 'mono' }, nodeLabel(node)),
     make('p', { class: 'because' }, shown(found.reason)), list,
     ...valueList('Reads', listed(eachRead, node)), ...valueList('Read by', listed(eachReader, node)),
     ...found.operations.flatMap(operationParts),
     ...(keys.length > 0 ? [make('h3', {}, 'Keys on the node'), ...keys] : []));
-  evidenceElement.hidden = false;
-  evidenceElement.scrollTop = 0;
-}
-
-function hideEvidence() {
-  evidenceElement.hidden = true;
-  markNode(null);
 }

@@ -1,11 +1,6 @@
 // Shows the figures of the selected module.
 
-const factsElement = document.getElementById('facts');
 const OPERATORS_SHOWN = 14;
-
-function figure(value, name, title = '') {
-  return make('div', { class: 'figure', title }, make('b', {}, value), make('span', {}, name));
-}
 
 // Counts all nodes at and below a module, or only its own, by a key: [[what, count]], most frequent first.
 function countBy(module, key, ownOnly) {
@@ -39,7 +34,7 @@ function sourceLines(module) {
 function coverageWords(counts) {
   const all = sum(counts);
   return make('div', { class: 'tags' }, ...counts.flatMap((count, i) => (count === 0 ? [] : [
-    make('span', { class: `dot f${i}` }), make('span', {}, `${confidences[i]} ${grouped(count)}`),
+    make('span', { class: `dot f${i}` }), make('span', {}, `${states[i]} ${grouped(count)}`),
     make('span', { class: 'dim' }, `${percent(count, all)}  `)])));
 }
 
@@ -84,11 +79,11 @@ function showFacts(row) {
     make('div', { class: 'figures' },
       figure(grouped(module.total), (module.total === 1 ? 'node' : 'nodes') +
         (module.own === module.total ? '' : `, ${grouped(module.own)} its own`)),
-      figure(percent(coveredOf(module.coverage), sum(module.coverage)) || '–', 'covered'),
+      figure(percent(coveredOf(module.states), sum(module.states)) || '–', 'covered'),
       figure(grouped(module.parameters), module.parameters === 1 ? 'parameter' : 'parameters'),
       figure(known, 'FLOPs', formula), ...more),
-    sum(module.coverage) > 0 ? coverageBar(module.coverage, 'wide') : null,
-    sum(module.coverage) > 0 ? coverageWords(module.coverage) : null,
+    sum(module.states) > 0 ? statesBar(module.states, 'wide') : null,
+    sum(module.states) > 0 ? coverageWords(module.states) : null,
     recordedWords(module.recorded), operatorTags(row), sourceLines(row),
     make('details', {}, make('summary', {}, 'How FLOPs are counted'), make('p', { class: 'dim' }, formula)),
   ].filter(Boolean));

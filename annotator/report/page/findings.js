@@ -30,8 +30,7 @@ function findingRow(finding) {
     make('td', { class: 'number' }, grouped(finding.items.length)), placesOf(finding), make('td', {}, finding.remedy));
 }
 
-function fillFindings() {
-  const element = document.getElementById('findings');
+function fillFindings(element) {
   if (data.findings.length === 0) {
     element.replaceChildren(make('p', {}, `Nothing found; ${data.checks} checks ran.`));
     return;

@@ -153,30 +153,40 @@ function placeRows(rows, sizes, above, below) {
   return x;
 }
 
-// Lays out items of sizes [{width, height}] with edges [[from, to]]. Returns the centres of items, the points of each
-// edge from top to bottom and whether it runs upwards (`back`), and the total size.
-function layOut(itemSizes, edges) {
-  const count = itemSizes.length;
-  const sizes = [...itemSizes];
-  const outgoing = sizes.map(() => []);
+// Returns the layer of each item, and the indices of the edges that run upwards (`back`).
+function layering(count, edges) {
+  const outgoing = Array.from({ length: count }, () => []);
   edges.forEach(([from], edge) => outgoing[from].push(edge));
   const back = backEdges(count, edges, outgoing);
   const pairs = edges.map(([from, to], edge) => (back.has(edge) ? [to, from] : [from, to]));
-  const layer = layersOf(count, pairs.filter(([from, to]) => from !== to));
+  return { layer: layersOf(count, pairs.filter(([from, to]) => from !== to)), back };
+}
+
+// Returns the height of each layer.
+function layerHeights(sizes, layer) {
+  const heights = Array.from({ length: Math.max(-1, ...layer) + 1 }, () => 0);
+  sizes.forEach((size, item) => { heights[layer[item]] = Math.max(heights[layer[item]], size.height); });
+  return heights;
+}
+
+// Places items of sizes [{width, height}] with edges [[from, to]] in the given layers. Returns the centres of items, the
+// points of each edge from top to bottom and whether it runs upwards (`back`), and the total size.
+function placeItems(itemSizes, edges, { layer, back }, heights) {
+  const sizes = [...itemSizes];
+  const pairs = edges.map(([from, to], edge) => (back.has(edge) ? [to, from] : [from, to]));
   const { routes, layerOf } = addWaypoints(pairs, sizes, layer);
   const { above, below } = neighbours(sizes.length, routes);
 
-  const rows = Array.from({ length: Math.max(0, ...layerOf) + 1 }, () => []);
+  const rows = heights.map(() => []);
   layerOf.forEach((at, item) => rows[at].push(item));
   lowerCrossings(rows, above, below);
   const x = placeRows(rows, sizes, above, below);
   const y = new Float64Array(sizes.length);
   let top = 0;
-  for (const row of rows) {
-    const height = Math.max(0, ...row.map((item) => sizes[item].height));
-    for (const item of row) y[item] = top + height / 2;
-    top += height + LAYER_GAP;
-  }
+  rows.forEach((row, at) => {
+    for (const item of row) y[item] = top + heights[at] / 2;
+    top += heights[at] + LAYER_GAP;
+  });
   let [left, right] = [Infinity, -Infinity];
   sizes.forEach((size, item) => {
     left = Math.min(left, x[item] - size.width / 2);
@@ -186,6 +196,12 @@ function layOut(itemSizes, edges) {
   return {
     items: itemSizes.map((_, item) => point(item)),
     edges: routes.map((route, edge) => ({ points: route.map(point), back: back.has(edge) })),
-    width: count === 0 ? 0 : right - left, height: Math.max(0, top - LAYER_GAP),
+    width: itemSizes.length === 0 ? 0 : right - left, height: Math.max(0, top - LAYER_GAP),
   };
+}
+
+// Lays out items of sizes [{width, height}] with edges [[from, to]]: layering(), then placeItems().
+function layOut(sizes, edges) {
+  const layers = layering(sizes.length, edges);
+  return placeItems(sizes, edges, layers, layerHeights(sizes, layers.layer));
 }

@@ -1,14 +1,5 @@
-// The graph of one module: its own nodes, each direct submodule as a box, values from and to other modules as ports.
-
-const ITEMS_AT_ONCE = 250;
-const PORTS_AT_ONCE = 40;
-
-// Returns the direct child of the module that contains the row; -1 if the row is the module itself.
-function childHolding(module, row) {
-  let at = row;
-  while (at !== module && parentOf[at] !== module) at = parentOf[at];
-  return at === module ? -1 : at;
-}
+// The graph of one module of a report: its own nodes, each direct submodule as a box, values from and to other modules
+// as ports.
 
 // Returns the items of the module, {node} or {module}, in the order of their first nodes. Caches the last module, as a
 // selection needs its items several times.
@@ -36,23 +27,13 @@ function itemsOf(module) {
   return lastItems;
 }
 
-// Returns the key that groups values into ports: a port for each value if there are few, else for each module on the
-// other side, else for each direction.
-function portKeys(links) {
-  const keys = [
-    ([kind, value]) => `${kind} ${value}`,
-    ([kind, , other]) => `${kind} module ${other < 0 ? '' : moduleOf[other]}`,
-    ([kind]) => kind,
-  ];
-  return keys.find((key) => new Set(links.map(key)).size <= PORTS_AT_ONCE) ?? keys[2];
-}
-
 // Returns {items, edges: [from, to, values], total, first} of one page; `first` is the number of its first item.
-function moduleGraph(module, page) {
+function graphOf(module, page) {
   const all = itemsOf(module);
   const first = page * ITEMS_AT_ONCE;
   const items = all.items.slice(first, first + ITEMS_AT_ONCE);
-  const drawn = (item) => item >= first && item < first + ITEMS_AT_ONCE;
+  const drawn = items.length;
+  const isDrawn = (item) => item >= first && item < first + ITEMS_AT_ONCE;
   const itemOf = (node) => (node < 0 ? -1 : all.itemOfNode[node]);
   const edges = new Map();
   const join = (from, to, value) => {
@@ -63,18 +44,18 @@ function moduleGraph(module, page) {
   const links = [];
   for (let node = 0; node < nodeCount; node++) {
     const item = all.itemOfNode[node];
-    if (!drawn(item)) continue;
+    if (!isDrawn(item)) continue;
     eachRead(node, (from, value) => {
       const other = itemOf(from);
       if (other === item) return;
-      if (drawn(other)) join(other - first, item - first, value);
+      if (isDrawn(other)) join(other - first, item - first, value);
       else links.push(['in', value, from, item - first]);
     });
     eachReader(node, (to, value) => {
-      if (!drawn(itemOf(to))) links.push(['out', value, to, item - first]);
+      if (!isDrawn(itemOf(to))) links.push(['out', value, to, item - first]);
     });
   }
-  const keyOf = portKeys(links);
+  const keyOf = portKeys(links, (node) => moduleOf[node]);
   const ports = new Map();
   for (const link of links) {
     const [kind, value, other, item] = link;
@@ -89,5 +70,47 @@ function moduleGraph(module, page) {
     else join(item, at, value);
   }
   return { items, edges: [...edges.values()].map(([from, to, values]) => [from, to, [...values]]),
-    total: all.items.length, first };
+    total: all.items.length, first, drawn };
+}
+
+const layOutGraph = (graph, sizes) => layOut(sizes, graph.edges);
+
+// Returns the page of the module's graph with the node; undefined if the node is not below the module.
+function pageOfNode(module, node) {
+  const item = itemsOf(module).itemOfNode[node];
+  return item < 0 ? undefined : Math.floor(item / ITEMS_AT_ONCE);
+}
+
+// Returns the shape of the node's first output that is read.
+function firstShape(node) {
+  const first = listed(eachReader, node)[0];
+  return first === undefined ? '' : shapeOf(first[1]);
+}
+
+// Returns two lines of text, a tooltip and a class for an item.
+function itemLook(item) {
+  if (item.kind === 'node') {
+    const name = nodeLabel(item.node);
+    const last = name.slice(name.lastIndexOf('/') + 1) || name;
+    const operator = operatorOf(item.node);
+    const shape = firstShape(item.node);
+    return { top: operator, below: shown(shape) || (last === operator ? '' : last), title: `${operator}\n${name}`,
+      kind: `node k${nodes.state[item.node]}`,
+      ariaLabel: `${operator} ${name}, ${states[nodes.state[item.node]]}` };
+  }
+  if (item.kind === 'box') {
+    const module = moduleAt(item.module);
+    return { top: module.parent === null ? pathText(module.path) : lastSegment(module.path),
+      below: `${shown(className(module.type)) || 'module'} · ${counted(module.total, 'node')}`,
+      title: `${pathText(module.path)}\n${shown(module.type)}\n` +
+        `${percent(coveredOf(module.states), sum(module.states))} covered`,
+      kind: `box k${weakest(module.states)}`,
+      ariaLabel: `module ${pathText(module.path)}, ${counted(module.total, 'node')}` };
+  }
+  return portLook(item, shapeOf, (node) => pathText(moduleAt(moduleOf[node]).path));
+}
+
+function edgeLook(edge) {
+  const named = (value) => `${shown(values.at(value))} ${shown(shapeOf(value))}`;
+  return { kind: '', title: edge[2].slice(0, 12).map(named).join('\n') };
 }

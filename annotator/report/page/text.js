@@ -51,16 +51,12 @@ const className = (type) => type.slice(type.lastIndexOf('.') + 1);
 const pathText = (path) => (path === '' ? '(root)' : shown(path));
 const lastSegment = (path) => (path === '' ? '(root)' : shown(path.slice(path.lastIndexOf('.') + 1)));
 
-const coveredOf = (counts) => counts[0] + counts[1] + counts[2];
 const sum = (counts) => counts.reduce((a, b) => a + b, 0);
 
-// Returns the weakest confidence that occurs, which colours a box of several nodes.
-const weakest = (counts) => counts.reduce((found, count, i) => (count > 0 ? i : found), 0);
-
-// Creates a bar with the shares of the five confidences.
-function coverageBar(counts, kind = '') {
+// Creates a bar with the shares of the states.
+function statesBar(counts, kind = '') {
   const bar = make('span', { class: `bar ${kind}`, role: 'img',
-    'aria-label': counts.map((count, i) => (count ? `${count} ${confidences[i]}` : '')).filter(Boolean).join(', ') });
+    'aria-label': counts.map((count, i) => (count ? `${count} ${states[i]}` : '')).filter(Boolean).join(', ') });
   counts.forEach((count, i) => {
     if (count === 0) return;
     const part = make('i', { class: `f${i}` });
@@ -70,18 +66,15 @@ function coverageBar(counts, kind = '') {
   return bar;
 }
 
-// Returns the number of operations. A sum that omits nodes without sizes is not shown: it would be far too low.
-function operationsText(module) {
-  const { operations: known, uncounted, unsized } = module;
-  if (unsized > 0) return data.unsized;
-  if (known === 0 && uncounted > 0) return 'unknown';
-  return (uncounted > 0 ? '≥ ' : '') + short(known);
-}
-
 const nodeLabel = (node) => shown(names.at(node)) || '(no name)';
 const operatorOf = (node) => shown(data.operators[nodes.op[node]]);
 
 // Creates a link to a node or module, for mouse and keyboard.
 function link(text, onclick) {
   return make('button', { class: 'link', type: 'button', onclick }, text);
+}
+
+// Creates a number with its name below it.
+function figure(value, name, title = '') {
+  return make('div', { class: 'figure', title }, make('b', {}, value), make('span', {}, name));
 }

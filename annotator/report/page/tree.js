@@ -88,26 +88,25 @@ function moduleRow(item) {
     make('span', { class: 'label', title: pathText(module.path) },
       make('b', {}, top ? pathText(module.path) : lastSegment(module.path))),
     make('span', { class: 'kind' }, shown(className(module.type)) + (module.silent ? `  ${module.silent}` : '')),
-    make('span', { class: 'count' }, module.total > 0 ? grouped(module.total) : ''),
-    coverageBar(module.coverage),
+    make('span', { class: 'count' }, shown(moduleFigure(module))),
+    statesBar(module.states),
   ];
 }
 
 function nodeRow(item) {
-  const confidence = nodes.confidence[item.id];
+  const state = nodes.state[item.id];
   return [
-    make('span', { class: `dot f${confidence}`, title: confidences[confidence] }),
+    make('span', { class: `dot f${state}`, title: states[state] }),
     make('span', { class: 'label operator', title: nodeLabel(item.id) }, operatorOf(item.id)),
     make('span', { class: 'kind tail mono' }, make('bdi', { dir: 'ltr' }, nodeLabel(item.id))),
   ];
 }
 
 function ariaText(item) {
-  if (item.isNode) return `${operatorOf(item.id)} ${nodeLabel(item.id)}, ${confidences[nodes.confidence[item.id]]}`;
+  if (item.isNode) return `${operatorOf(item.id)} ${nodeLabel(item.id)}, ${states[nodes.state[item.id]]}`;
   const module = moduleAt(item.id);
   const name = `${pathText(module.path)} ${shown(className(module.type))}`.trim();
-  return `${name}, ${counted(module.total, 'node')}, ` +
-    `${percent(coveredOf(module.coverage), sum(module.coverage)) || 'none'} covered`;
+  return `${name}, ${moduleSummary(module)}`;
 }
 
 function drawRow(item, index) {
