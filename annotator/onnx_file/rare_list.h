@@ -31,8 +31,6 @@ class RareList {
   T* end() { return begin() + size(); }
   const T* begin() const { return items_ ? items_->data() : nullptr; }
   const T* end() const { return begin() + size(); }
-  T* begin() { return items_ ? items_->data() : nullptr; }
-  T* end() { return begin() + size(); }
   const T& front() const { return items_->front(); }
 
  private:
