@@ -50,9 +50,10 @@ std::string tree_text(const Explanation& explanation, const Palette& palette) {
     for (const std::string& path : enclosing(module)) {
       if (!shown.insert(path).second) continue;
       const auto call = calls.find(path);
-      const bool recorded = call != calls.end(), own = path == attribution.primary;
-      const std::string type = recorded ? call->second->type : own ? explanation.module_type : "";
-      const std::string number = recorded ? std::to_string(call->second->call) : own ? attribution.call : "";
+      const bool recorded = call != calls.end();
+      const bool has_type = path == attribution.primary, has_call = path == attribution.module;
+      const std::string type = recorded ? call->second->type : has_type ? explanation.module_type : "";
+      const std::string number = recorded ? std::to_string(call->second->call) : has_call ? attribution.call : "";
       table.module(path, {Cell(last_segment(type), palette.dim), number}, path == module ? palette.bold : "");
     }
   }
@@ -87,7 +88,10 @@ std::string to_text(const Explanation& explanation, const Palette& palette) {
   if (attribution.attributed()) {
     table.row({"module", Cell(shown_path(attribution.primary), palette.bold)});
     if (!explanation.module_type.empty()) table.row({"type", explanation.module_type});
-    if (!attribution.call.empty()) table.row({"call", attribution.call});
+    if (!attribution.call.empty()) {
+      const bool of_primary = attribution.primary == attribution.module;
+      table.row({"call", attribution.call + (of_primary ? "" : " of " + shown_path(attribution.module))});
+    }
     if (attribution.modules.size() > 1) {
       for (const std::string& module : attribution.modules) table.row({"stands for", shown_path(module)});
     }

@@ -86,7 +86,7 @@ def test_output_formats(path):
     assert json.loads(command.run("select", path, "--modules", "layers.0", "--format", "modules").stdout) == {
         "layers.0.norm": ["Neg_b"], "layers.0": ["Exp_c"]}
     assert command.run_json("select", path, "--modules", "layers.10")["nodes"] == [
-        {"name": "Relu_y", "op_type": "Relu", "module": "layers.10", "modules": ["layers.10"], "confidence": "exact",
+        {"name": "Relu_y", "op_type": "Relu", "module": "layers.10", "modules": ["layers.10"], "primary": "layers.10", "confidence": "exact",
          "nested": False}]
 
 

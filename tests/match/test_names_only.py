@@ -237,5 +237,6 @@ def test_scopes_that_are_not_modules_are_ignored(tmp_path):
     assert {row["path"] for row in shown["modules"]} == {"", "fc"} and shown["unattributed"] == 1
     command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx")
     annotated = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
-    assert [metadata.get("module") for metadata in annotated[:2]] == ["fc", "fc"]
+    # Graphs are captured for regions that are called more than once: any of the calls may be this one.
+    assert [(metadata["module"], metadata["confidence"]) for metadata in annotated[:2]] == [("", "ancestor"), ("fc", "inferred")]
     assert "_" not in annotated[2].get("module", "")

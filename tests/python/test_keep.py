@@ -1,6 +1,7 @@
 """`whence.keep`: origins while onnxscript, onnx_ir and transformers edit a model in memory."""
 
 import json
+import threading
 
 import numpy as np
 import onnx_ir
@@ -333,3 +334,84 @@ def test_the_main_operations_of_an_operator(op_type, parts, main):
     sources = node_origins.sources_of(nodes, nodes[-1])
     expected = f"m.{main[0]}" if len(main) == 1 else "m"
     assert node_origins.merge(op_type, sources).primary == expected
+
+
+def test_blocks_may_be_nested_and_overlap_in_threads():
+    original = onnx_ir.Node.__init__
+    model = chain(("Abs", of_module("b")), ("Softplus", of_module("c")))
+    first, second, last = (threading.Event() for _ in range(3))
+
+    def begin_and_end_first():
+        with whence.keep():
+            first.set()
+            second.wait()
+        last.set()
+
+    thread = threading.Thread(target=begin_and_end_first)
+    thread.start()
+    first.wait()
+    with whence.keep() as outer, whence.keep(model) as inner:
+        second.set()
+        last.wait()
+        assert softplus_of_abs().apply_to_model(model) == 1
+    thread.join()
+    assert onnx_ir.Node.__init__ is original
+    assert (outer.replaced, outer.merged) == (inner.replaced, inner.merged) == (1, 0)
+    fused = next(node for node in model.graph if node.op_type == "Fused").metadata_props
+    assert fused["pkg.whence.primary"] == "c"
+
+
+class Repeated(torch.nn.Module):
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+
+        def forward(self, x):
+            return self.norm(self.fc(x).relu() + x)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(self.Block() for _ in range(3))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+@pytest.mark.parametrize("inline", ["pass", "optimizer"])
+def test_inlined_functions_have_the_modules_of_their_call(inline, tmp_path):
+    path, functions = tmp_path / "m.onnx", tmp_path / "f.onnx"
+    whence.export(Repeated().eval(), (torch.randn(2, 8),), path)
+    command.run("functions", path, "--types", "Block", "-o", functions)
+    model = onnx_ir.load(functions)
+    assert len(model.functions) == 1 and len(model.graph) == 3
+    with whence.keep(model) as report:
+        if inline == "pass":
+            model = common.InlinePass()(model).model
+        else:
+            onnxscript.optimizer.optimize(model)
+    expected = sorted(node.metadata_props["pkg.whence.module"] for node in onnx_ir.load(path).graph)
+    assert sorted(node.metadata_props["pkg.whence.module"] for node in model.graph) == expected
+    assert {node.metadata_props["pkg.whence.confidence"] for node in model.graph} == {"matched"}
+    assert report.replaced == len(expected) and not report.merged and not report.lost
+
+
+class Branches(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = torch.nn.Module()
+        self.a, self.b = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.a(x).relu(), lambda x: self.b(x).tanh(), (x,))
+
+
+def test_nodes_in_branches_are_inside_the_module_of_the_if():
+    program = torch.onnx.export(Branches().eval(), (torch.randn(2, 8),), dynamo=True, verbose=False)
+    with whence.keep(program) as report:
+        pass
+    bare = [node for node in program.model.graph.all_nodes() if "pkg.whence.rule" in node.metadata_props]
+    assert not report.lost and report.by_neighbours == len(bare) > 1
+    assert {node.metadata_props["pkg.whence.confidence"] for node in bare if node.graph is not program.model.graph} == {"ancestor"}

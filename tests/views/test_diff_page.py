@@ -355,7 +355,7 @@ def test_a_large_page_says_what_it_leaves_out(window, tmp_path):  # noqa: F811
     print(f"{milliseconds} ms, {page.stat().st_size / 1e6:.1f} MB")
     assert milliseconds < 3000 and page.stat().st_size < 8e6
     assert window.run("return nodeCount;") == 100_000
-    assert window.texts("#headline") == ["101,000 nodes, 0 weights read, 1 node differs"]
+    assert window.texts("#headline") == ["101,000 nodes, 0 weights read, 1 node of a and 1 of b differ"]
     window.click("#tab-changes")
     assert window.texts("#left-out")[0].startswith(
         "This page is bounded in size. It leaves out 0 modules and 1,000 nodes, none of which differs.")

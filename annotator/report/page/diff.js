@@ -1,14 +1,21 @@
 // Starts the page of a comparison: its header, its filter, and its tabs.
 
 const ROWS_OPENED = 60;
-const differing = sum(data.state_counts) - data.state_counts[EQUAL];
+const differing = sum(data.state_counts) - data.state_counts[EQUAL];  // a node in both files counts once
+
+// "5 of a and 4 of b": a replaced node of one file has no single counterpart in the other.
+function differingText() {
+  const counts = SIDES.map((side) => nodes.state.reduce(
+    (count, state, node) => count + (state !== EQUAL && isOn(side, node) ? 1 : 0), 0));
+  return `${counted(counts[0], 'node')} of a and ${grouped(counts[1])} of b differ`;
+}
 
 function fillHeader() {
   document.title = `${files.map(shown).join(' → ')} – whence`;
   byId('file').textContent = files.map(shown).join(' → ');
   const weights = data.all_parameters;
-  byId('headline').textContent = `${arrow(data.all_nodes)} nodes, ${arrow(weights)} weights read, ` +
-    (differing === 0 && data.model.length === 0 ? 'no difference' : `${counted(differing, 'node')} differ${differing === 1 ? 's' : ''}`);
+  byId('headline').textContent = `${arrowOfNodes(data.all_nodes)}, ${arrow(weights)} weights read, ` +
+    (differing === 0 && data.model.length === 0 ? 'no difference' : differingText());
   fillLegend(data.state_counts, true);
 }
 

@@ -68,4 +68,5 @@ const nodesWithoutModule = () => ({ ...listedModuleAt(withoutModule), path: '(no
 const nodeText = (node) => `${names.at(node)} ${namesBefore.at(node)} ${data.operators[nodes.op[node]]}`;
 
 const arrow = (pair) => (pair[0] === pair[1] ? grouped(pair[1]) : `${grouped(pair[0])} → ${grouped(pair[1])}`);
-const moduleSummary = (module) => `${arrow(module.nodes)} nodes, ${moduleStates[module.state]}`;
+const arrowOfNodes = (pair) => `${arrow(pair)} ${pair[0] === 1 && pair[1] === 1 ? 'node' : 'nodes'}`;
+const moduleSummary = (module) => `${arrowOfNodes(module.nodes)}, ${moduleStates[module.state]}`;

@@ -17,10 +17,8 @@ function stateWords(row, module) {
 }
 
 function stateCounts(counts) {
-  const all = sum(counts);
   return make('div', { class: 'tags' }, ...counts.flatMap((count, i) => (count === 0 ? [] : [
-    make('span', { class: `dot f${i}` }), make('span', {}, `${states[i]} ${grouped(count)}`),
-    make('span', { class: 'dim' }, `${percent(count, all)}  `)])));
+    make('span', { class: `dot f${i}` }), make('span', {}, `${states[i]} ${grouped(count)} `)])));
 }
 
 function measuredTable(row) {

@@ -9,6 +9,7 @@ new nodes replaced.
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,11 +60,45 @@ def keep(model: Any = None) -> Iterator[KeepReport]:
     if it is not such a model.
     """
     ir = import_optional("onnx_ir", "whence.keep")
-    graphs = ObservedGraphs(model)
-    observer = _Observer(graphs)
-    with observer.installed(ir):
-        yield observer.report
-        observer.finish(graphs.nodes())
+    block = _Block(ObservedGraphs(model))
+    with _observing(ir, block) as observer:
+        yield block.report
+        with _lock:
+            observer.finish(block)
+
+
+_lock = threading.RLock()  # guards the observer, which threads share
+_observer: _Observer | None = None
+
+
+@dataclass(eq=False)
+class _Block:
+    """One use of ``keep``."""
+
+    graphs: ObservedGraphs
+    report: KeepReport = field(default_factory=KeepReport)
+    new_nodes: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
+
+
+@contextmanager
+def _observing(ir: Any, block: _Block) -> Iterator[_Observer]:
+    """Observes onnx_ir inside the block. Blocks may be nested, or overlap in threads: one observer serves all, so that each
+    change is recorded once and the methods are restored when the last block ends."""
+    global _observer
+    with _lock:
+        if _observer is None:
+            _observer = _Observer()
+            _observer.install(ir)
+        observer = _observer
+        observer.blocks.append(block)
+    try:
+        yield observer
+    finally:
+        with _lock:
+            observer.blocks.remove(block)
+            if not observer.blocks:
+                observer.uninstall()
+                _observer = None
 
 
 def _merger_class() -> Any:
@@ -76,9 +111,9 @@ def _merger_class() -> Any:
 
 
 class _Observer:
-    def __init__(self, graphs: ObservedGraphs) -> None:
-        self.graphs = graphs
-        self.report = KeepReport()
+    def __init__(self) -> None:
+        self.blocks: list[_Block] = []
+        self.originals: list[tuple[Any, str, Any]] = []  # class, name and function of each observed method
         self.new_nodes: weakref.WeakSet[Any] = weakref.WeakSet()
         self.dead: weakref.WeakSet[Any] = weakref.WeakSet()
         # New nodes whose replaced value is computed by a node with further results that are still read.
@@ -90,17 +125,18 @@ class _Observer:
         self.sources: weakref.WeakKeyDictionary[Any, list[Source]] = weakref.WeakKeyDictionary()
         # Nodes without an origin that replaced an equal node: what they were for is known only in part.
         self.known_in_part: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.depth = 0  # of nested calls of the observed methods
+        self.calls = threading.local()  # depth: of nested calls of the observed methods
 
-    @contextmanager
-    def installed(self, ir: Any) -> Iterator[None]:
+    def install(self, ir: Any) -> None:
         create, replace_uses, replace_input = ir.Node.__init__, ir.Value.replace_all_uses_with, ir.Node.replace_input_with
         merger = _merger_class()
         copy_merged = getattr(merger, "copy_merged_metadata", None)
 
         def node_created(node: Any, *args: Any, **kwargs: Any) -> None:
             create(node, *args, **kwargs)
-            self.new_nodes.add(node)
+            with _lock:
+                for known in (self, *self.blocks):
+                    known.new_nodes.add(node)
 
         def uses_replaced(value: Any, replacement: Any, *args: Any, **kwargs: Any) -> None:
             self.observe(lambda: replace_uses(value, replacement, *args, **kwargs), value, replacement)
@@ -118,33 +154,36 @@ class _Observer:
                 if keys:
                     node_origins.restore(keys, node.metadata_props)
 
-        observed = [(ir.Node, "__init__", node_created, create),
-                    (ir.Value, "replace_all_uses_with", uses_replaced, replace_uses),
-                    (ir.Node, "replace_input_with", input_replaced, replace_input)]
+        observed = [(ir.Node, "__init__", node_created), (ir.Value, "replace_all_uses_with", uses_replaced),
+                    (ir.Node, "replace_input_with", input_replaced)]
         if copy_merged is not None:
-            observed.append((merger, "copy_merged_metadata", metadata_merged, copy_merged))
-        for owner, name, method, _ in observed:
+            observed.append((merger, "copy_merged_metadata", metadata_merged))
+        for owner, name, method in observed:
+            self.originals.append((owner, name, getattr(owner, name)))
             setattr(owner, name, method)
-        try:
-            yield
-        finally:
-            for owner, name, _, original in observed:
-                setattr(owner, name, original)
+
+    def uninstall(self) -> None:
+        for owner, name, original in self.originals:
+            setattr(owner, name, original)
 
     def observe(self, replace: Callable[[], None], old: Any, new: Any) -> None:
-        self.depth += 1
+        depth = getattr(self.calls, "depth", 0)
+        self.calls.depth = depth + 1
         try:
             replace()
         finally:
-            self.depth -= 1
-        if self.depth == 0 and old is not None and new is not None and old is not new:
-            self.replaced(old, new)
+            self.calls.depth = depth
+        if depth == 0 and old is not None and new is not None and old is not new:
+            with _lock:
+                self.replaced(old, new)
 
     def replaced(self, old: Any, new: Any) -> None:
         producer = new.producer()
         if old.producer() is None or producer is None:
             return  # of a graph input or an initializer
-        if old.producer().graph not in self.graphs and producer.graph not in self.graphs:
+        reports = [block.report for block in self.blocks
+                   if old.producer().graph in block.graphs or producer.graph in block.graphs]
+        if not reports:
             return  # of another model
         dead = self.nodes_that_died(old.producer())
         further_output = producer in self.groups and new not in self.replacements
@@ -161,7 +200,7 @@ class _Observer:
         late = [nodes for node in dead for nodes in self.waiting.pop(node, [])]
         for nodes in [*late, added]:
             for node in nodes:
-                self.inherit(node, sources)
+                self.inherit(node, sources, old.producer(), reports)
 
     def nodes_that_died(self, producer: Any) -> list[Any]:
         """Returns ``producer`` and the nodes before it that nobody reads any longer, in an order in which the last one is
@@ -189,16 +228,19 @@ class _Observer:
                     candidates.append(node)
         return added
 
-    def inherit(self, node: Any, sources: list[Source]) -> None:
+    def inherit(self, node: Any, sources: list[Source], replaced: Any, reports: list[KeepReport]) -> None:
+        if node_origins.is_template(node.metadata_props):  # a node of the function that the replaced node called
+            node_origins.fill_template(node.metadata_props, node.domain, node.op_type, replaced.metadata_props)
+            _count(reports, "replaced")
+            return
         if node not in self.sources:
             own = node_origins.source_of(node, computed_value=True)
             self.sources[node] = [] if own is None else [own]
-            if sources and own is None:
-                self.report.replaced += 1
-                if node not in self.new_nodes:
+            if sources:
+                is_equal_node = own is not None and node not in self.new_nodes
+                _count(reports, "merged" if is_equal_node else "replaced")
+                if own is None and node not in self.new_nodes:
                     self.known_in_part.add(node)
-            elif sources:
-                self.report.merged += 1
         known = self.sources[node]
         known[:0] = [source for source in sources if source not in known]
         if not known:
@@ -210,32 +252,45 @@ class _Observer:
         if origin.by_whence or len(origin.modules) > 1:
             node_origins.write(origin, node.metadata_props, node.domain, node.op_type, "kept")
 
-    def finish(self, nodes: list[Any]) -> None:
-        """Gives nodes without an origin the common module of their readers, or else of the nodes that they read. Leaves
-        nodes for which annotate found no module."""
+    def finish(self, block: _Block) -> None:
+        """Gives nodes without an origin the common module of their readers, or else of the nodes that they read, or else
+        that of the node in whose body they are. Leaves nodes for which annotate found no module."""
         gc.collect()  # graphs that tools no longer use may refer to themselves
-        graphs = {id(node.graph): node.graph for node in [*self.new_nodes, *nodes]
-                  if node.graph is not None and node.graph in self.graphs}
+        nodes = block.graphs.nodes()
+        graphs = {id(node.graph): node.graph for node in [*block.new_nodes, *nodes]
+                  if node.graph is not None and node.graph in block.graphs}
+        chosen = {id(node.graph) for node in nodes}
+        owners = {id(body): node for graph in graphs.values() for node in graph for body in _bodies_of(node)}
+        open_nodes: list[Any] = []
         for graph in graphs.values():
-            open_nodes = [node for node in graph if node_origins.is_unknown(node.metadata_props)]
-            if len(open_nodes) == len(graph) and not any(node.graph is graph for node in nodes):
+            _drop_templates(graph)
+            unknown = [node for node in graph if node_origins.is_unknown(node.metadata_props)]
+            if len(unknown) == len(graph) and id(graph) not in chosen and id(graph) not in owners:
                 continue  # the body of a function that a tool built, or a model without origins
-            for node in reversed(open_nodes):
-                self.infer(node, [use.node for output in node.outputs for use in output.uses()])
-            for node in open_nodes:
-                self.infer(node, [value.producer() for value in node.inputs if value is not None])
+            for node in reversed(unknown):
+                self.infer(node, [use.node for output in node.outputs for use in output.uses()], block.report)
+            for node in unknown:
+                self.infer(node, [value.producer() for value in node.inputs if value is not None], block.report)
             for node in reversed(graph):
                 if node in self.known_in_part:
                     self.widen(node, [use.node for output in node.outputs for use in output.uses()])
-            self.report.lost += [node.name or node.op_type for node in open_nodes
-                                 if node_origins.is_unknown(node.metadata_props)]
+            open_nodes += [node for node in unknown if node_origins.is_unknown(node.metadata_props)]
+        for node in open_nodes:
+            owner = node
+            while owner is not None and node_origins.read(owner.metadata_props) is None:
+                owner = owners.get(id(owner.graph))
+            if owner is not None:
+                self.infer(node, [owner], block.report, inside=True)
+        block.report.lost += [node.name or node.op_type for node in open_nodes
+                              if node_origins.is_unknown(node.metadata_props)]
 
-    def infer(self, node: Any, neighbours: list[Any]) -> None:
+    def infer(self, node: Any, neighbours: list[Any], report: KeepReport, inside: bool = False) -> None:
+        """``inside``: the neighbour is the node in whose body ``node`` is, so the module is only an enclosing one."""
         known = _origins_of(neighbours)
         if node_origins.read(node.metadata_props) is not None or not known:
             return
-        self.report.by_neighbours += 1
-        origin = node_origins.inferred_from(known)
+        report.by_neighbours += 1
+        origin = node_origins.inferred_from(known, inside)
         node_origins.write(origin, node.metadata_props, node.domain, node.op_type, "dataflow")
 
     @staticmethod
@@ -248,3 +303,26 @@ class _Observer:
 def _origins_of(nodes: list[Any]) -> list[Origin]:
     stated = [node_origins.read(node.metadata_props) for node in nodes if node is not None]
     return [origin for origin in stated if origin is not None]
+
+
+def _bodies_of(node: Any) -> Iterator[Any]:
+    """Yields the graphs in the node's attributes: the branches of an If, the body of a Loop."""
+    for attribute in node.attributes.values():
+        if attribute.type.name == "GRAPH":
+            yield attribute.as_graph()
+        elif attribute.type.name == "GRAPHS":
+            yield from attribute.as_graphs()
+
+
+def _count(reports: list[KeepReport], kind: str) -> None:
+    for report in reports:
+        setattr(report, kind, getattr(report, kind) + 1)
+
+
+def _drop_templates(graph: Any) -> None:
+    """Removes the metadata of functions from nodes that are in none: those in the bodies of inlined nodes, whose call is
+    unknown. All nodes of a function have such metadata."""
+    templates = [node for node in graph if node_origins.is_template(node.metadata_props)]
+    if len(templates) < sum(1 for node in graph if node_origins.whence_keys(node.metadata_props)):
+        for node in templates:
+            node.metadata_props.clear()

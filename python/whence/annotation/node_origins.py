@@ -15,6 +15,7 @@ from .reports import CONFIDENCES
 
 _MODULE, _MODULES, _PRIMARY = "pkg.whence.module", "pkg.whence.modules", "pkg.whence.primary"
 _CONFIDENCE, _RULE, _OPERATOR = "pkg.whence.confidence", "pkg.whence.rule", "pkg.whence.operator"
+_CALLED_MODULE = "{module}"  # in the functions that `whence functions` writes
 _STAMP, _ID, _SOURCE = "pkg.whence.op", "pkg.whence.id", "pkg.whence.source"
 _TORCH_SCOPES, _BUILDER_SCOPES = "pkg.torch.onnx.name_scopes", "pkg.onnxscript.name_scopes"
 _EXPORTER_KEYS = ("namespace", "pkg.torch.onnx.", "pkg.onnxscript.")
@@ -46,6 +47,8 @@ def common_module(modules: Iterable[str]) -> str:
 
 def read(metadata: Mapping[str, str]) -> Origin | None:
     """Returns the origin in whence's keys, else in the exporter's; None if no key names a module."""
+    if is_template(metadata):
+        return None
     if _MODULE in metadata:
         return _read_whence(metadata)
     if _CONFIDENCE in metadata:
@@ -54,9 +57,30 @@ def read(metadata: Mapping[str, str]) -> Origin | None:
     return None if module is None else Origin((module,), module, _INFERRED)
 
 
+def is_template(metadata: Mapping[str, str]) -> bool:
+    """Returns true for a node of a function of `whence functions`, whose modules are relative to that of the call."""
+    return metadata.get(_MODULE, "").startswith(_CALLED_MODULE)
+
+
+def fill_template(metadata: MutableMapping[str, str], domain: str, op_type: str, call: Mapping[str, str]) -> None:
+    """Writes the modules of a node that was in a function, and replaced a call with the metadata ``call``. Drops the keys
+    that may differ from call to call, or all of them if the call has no module."""
+    module = call.get(_PRIMARY, call.get(_MODULE))
+    if module is None:
+        metadata.clear()
+        return
+    for key, value in list(metadata.items()):
+        if not module:
+            value = value.replace(f"{_CALLED_MODULE}.", "")
+        metadata[key] = value.replace(_CALLED_MODULE, module)
+    origin, of_call = _read_whence(metadata), _read_whence(call)
+    word = max(origin.confidence, of_call.confidence, _MATCHED)
+    write(replace(origin, confidence=word, operations=(), ids=(), source=""), metadata, domain, op_type, "kept")
+
+
 def is_unknown(metadata: Mapping[str, str]) -> bool:
     """Returns true if no key names a module, and annotate did not look for one."""
-    return _CONFIDENCE not in metadata and read(metadata) is None
+    return not is_template(metadata) and _CONFIDENCE not in metadata and read(metadata) is None
 
 
 def _read_whence(metadata: Mapping[str, str]) -> Origin:
@@ -137,10 +161,11 @@ def merge(op_type: str, sources: Sequence[Source]) -> Origin:
                   any(origin.by_whence for origin in every))
 
 
-def inferred_from(neighbours: Sequence[Origin]) -> Origin:
-    """Returns the origin of a node that only its neighbours, at least one, show: no surer than the weakest of them."""
+def inferred_from(neighbours: Sequence[Origin], inside: bool = False) -> Origin:
+    """Returns the origin of a node that only its neighbours, at least one, show: no surer than the weakest of them.
+    ``inside``: only their module as an enclosing one."""
     module = common_module(origin.primary for origin in neighbours)
-    agree = all(origin.primary == module for origin in neighbours)
+    agree = not inside and all(origin.primary == module for origin in neighbours)
     word = max(_INFERRED if agree else _ANCESTOR, *(origin.confidence for origin in neighbours))
     return Origin((module,), module, word)
 
