@@ -85,10 +85,6 @@ class Stretch {
       }
       if (place_with_neighbours()) return;
     }
-    if (is_complete_fusion()) {
-      placement_.place(nodes_.front(), all, certain_ ? Confidence::matched : Confidence::inferred, MatchRule::cone);
-      return;
-    }
     align(all);
   }
 
@@ -214,16 +210,6 @@ class Stretch {
     });
   }
 
-  // Returns true for one node that computes the reference's nodes and nothing else: both read the same values, and the
-  // results correspond.
-  bool is_complete_fusion() const {
-    if (nodes_.size() != 1 || reads_other_input_ || has_unknown_end_ || is_computed_twice_) return false;
-    const auto is_in = [](const std::vector<ReferenceValue>& values) {
-      return [&values](ReferenceValue value) { return std::ranges::find(values, value) != values.end(); };
-    };
-    return !above_.empty() && std::ranges::all_of(above_, is_in(read_)) && std::ranges::all_of(read_, is_in(above_));
-  }
-
   // Returns true if the reference's nodes include a product for each product of the stretch.
   bool has_all_products() const {
     return std::ranges::all_of(nodes_, [&](ForeignNode f) {
@@ -300,7 +286,7 @@ class Stretch {
     }
     for (const ForeignNode f : nodes_) {
       if (placement_.settled(f)) continue;
-      if (nodes_.size() == 1) {
+      if (nodes_.size() == 1) {  // one fused node
         placement_.place(f, all, Confidence::ancestor, MatchRule::cone);
       } else {
         placement_.place(f, all, Confidence::ancestor, MatchRule::dataflow);
