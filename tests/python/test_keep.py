@@ -398,6 +398,45 @@ def test_inlined_functions_have_the_modules_of_their_call(inline, tmp_path):
     assert report.replaced == len(expected) and not report.merged and not report.lost
 
 
+class Pair(torch.nn.Module):
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+        def forward(self, x, y):
+            x = self.a(x).relu()
+            return x, self.b(x + y).tanh()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(self.Block() for _ in range(3))
+
+    def forward(self, x):
+        y = x
+        for block in self.blocks:
+            x, y = block(x, y)
+        return x, y
+
+
+@pytest.mark.parametrize("exporter", ["whence", "torch"])
+def test_inlined_functions_with_two_results(exporter, tmp_path):
+    path, functions = tmp_path / "m.onnx", tmp_path / "f.onnx"
+    if exporter == "whence":
+        whence.export(Pair().eval(), (torch.randn(2, 8),), path)
+    else:
+        torch.onnx.export(Pair().eval(), (torch.randn(2, 8),), path, dynamo=True, verbose=False, external_data=False)
+    command.run("functions", path, "--types", "Block", "-o", functions)
+    model = onnx_ir.load(functions)
+    with whence.keep(model):
+        model = common.InlinePass()(model).model
+    before = {node.outputs[0].name: module_of(node) for node in onnx_ir.load(path).graph}
+    assert len(model.graph) == len(before) and len({module_of(node) for node in model.graph}) > 6
+    for node, module in zip(model.graph, before.values(), strict=True):
+        is_ancestor = node.metadata_props.get("pkg.whence.confidence") == "ancestor"
+        assert module_of(node) == module or is_ancestor and f"{module}.".startswith(f"{module_of(node)}."), node.name
+
+
 class Branches(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

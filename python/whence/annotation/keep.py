@@ -123,6 +123,7 @@ class _Observer:
         self.replacements: weakref.WeakSet[Any] = weakref.WeakSet()  # values that replaced another one
         # The replaced nodes of each node, and the node itself if it had an origin before.
         self.sources: weakref.WeakKeyDictionary[Any, list[Source]] = weakref.WeakKeyDictionary()
+        self.inlined: weakref.WeakSet[Any] = weakref.WeakSet()  # nodes of functions, with the modules of their call
         # Nodes without an origin that replaced an equal node: what they were for is known only in part.
         self.known_in_part: weakref.WeakSet[Any] = weakref.WeakSet()
         self.calls = threading.local()  # depth: of nested calls of the observed methods
@@ -187,7 +188,7 @@ class _Observer:
             return  # of another model
         dead = self.nodes_that_died(old.producer())
         further_output = producer in self.groups and new not in self.replacements
-        added = self.groups[producer] if further_output else self.added_nodes(producer)
+        added = self.groups[producer] if further_output else self.added_nodes(producer, old.producer())
         if len(producer.outputs) > 1:
             self.groups.setdefault(producer, added)
         self.replacements.add(new)
@@ -217,20 +218,31 @@ class _Observer:
             candidates += [value.producer() for value in node.inputs if value is not None and value.producer() is not None]
         return dead[::-1]
 
-    def added_nodes(self, producer: Any) -> list[Any]:
-        """Returns ``producer`` and the new nodes before it that have no origin yet."""
+    def added_nodes(self, producer: Any, replaced: Any) -> list[Any]:
+        """Returns ``producer`` and the new nodes before it that have no origin yet. Those of an inlined function may have
+        the metadata of its call."""
+        is_call = node_origins.is_call(replaced.metadata_props)
         added, candidates = [producer], [producer]
+
+        def has_origin(node: Any) -> bool:
+            if is_call:
+                return node in self.inlined or node in self.sources
+            return node_origins.read(node.metadata_props) is not None
+
         while candidates:
             for value in candidates.pop().inputs:
                 node = value.producer() if value is not None else None
-                if node in self.new_nodes and node not in added and node_origins.read(node.metadata_props) is None:
+                if node in self.new_nodes and node not in added and not has_origin(node):
                     added.append(node)
                     candidates.append(node)
         return added
 
     def inherit(self, node: Any, sources: list[Source], replaced: Any, reports: list[KeepReport]) -> None:
-        if node_origins.is_template(node.metadata_props):  # a node of the function that the replaced node called
+        if node in self.inlined:
+            return
+        if node in self.new_nodes and node_origins.is_call(replaced.metadata_props):
             node_origins.fill_template(node.metadata_props, node.domain, node.op_type, replaced.metadata_props)
+            self.inlined.add(node)
             _count(reports, "replaced")
             return
         if node not in self.sources:

@@ -59,23 +59,35 @@ def read(metadata: Mapping[str, str]) -> Origin | None:
 
 def is_template(metadata: Mapping[str, str]) -> bool:
     """Returns true for a node of a function of `whence functions`, whose modules are relative to that of the call."""
-    return metadata.get(_MODULE, "").startswith(_CALLED_MODULE)
+    return any(_CALLED_MODULE in metadata.get(key, "") for key in (_MODULE, _TORCH_SCOPES, _BUILDER_SCOPES))
+
+
+def is_call(metadata: Mapping[str, str]) -> bool:
+    """Returns true for a call of such a function."""
+    return metadata.get(_RULE) == "function"
 
 
 def fill_template(metadata: MutableMapping[str, str], domain: str, op_type: str, call: Mapping[str, str]) -> None:
-    """Writes the modules of a node that was in a function, and replaced a call with the metadata ``call``. Drops the keys
-    that may differ from call to call, or all of them if the call has no module."""
-    module = call.get(_PRIMARY, call.get(_MODULE))
-    if module is None:
-        metadata.clear()
-        return
+    """Writes the modules of a node that was in a function, and replaced a call with the metadata ``call``, which inliners
+    may have copied to it. Drops the keys that may differ from call to call. If the function states nothing, the node is
+    somewhere inside the module of the call."""
+    if metadata.get(_MODULE) == call.get(_MODULE):
+        restore({}, metadata)
+    for key, value in list(metadata.items()):
+        if key.startswith(_EXPORTER_KEYS) and call.get(key) == value:
+            del metadata[key]
+    of_call = _read_whence(call)
+    module = of_call.primary
     for key, value in list(metadata.items()):
         if not module:
             value = value.replace(f"{_CALLED_MODULE}.", "")
         metadata[key] = value.replace(_CALLED_MODULE, module)
-    origin, of_call = _read_whence(metadata), _read_whence(call)
-    word = max(origin.confidence, of_call.confidence, _MATCHED)
-    write(replace(origin, confidence=word, operations=(), ids=(), source=""), metadata, domain, op_type, "kept")
+    if _MODULE in metadata:
+        origin = _read_whence(metadata)
+        word = max(origin.confidence, of_call.confidence, _MATCHED)
+        write(replace(origin, confidence=word, operations=(), ids=(), source=""), metadata, domain, op_type, "kept")
+    elif read(metadata) is None:
+        write(Origin((module,), module, max(_ANCESTOR, of_call.confidence)), metadata, domain, op_type, "kept")
 
 
 def is_unknown(metadata: Mapping[str, str]) -> bool:
