@@ -141,7 +141,7 @@ def test_only_what_differs_is_shown_at_first(window, tmp_path):  # noqa: F811
     assert {"net.0.act"} <= set(tree_rows(window)) and len(tree_rows(window)) > 18
     labels = window.run("return [...document.querySelectorAll('[role=treeitem]')].map((row) => row.getAttribute('aria-label'));")
     assert labels[0] == "(root), 8 → 7 nodes, changed"
-    assert "net.0.act, 1 nodes, equal" in labels and "extra, 0 → 1 nodes, added" in labels
+    assert "net.0.act, 1 node, equal" in labels and "extra, 0 → 1 nodes, added" in labels
     window.run("[...document.querySelectorAll('.chip')].find((chip) => chip.textContent.startsWith('equal')).click();")
     assert window.run("return document.getElementById('only').checked;")
 
