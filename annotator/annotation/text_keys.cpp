@@ -4,10 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "annotator/metadata/main_module.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/metadata/operation_ids.h"
-#include "annotator/operators/main_operation.h"
-#include "annotator/origin/common_module.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
@@ -76,10 +75,7 @@ std::string TextKeys::primary_of(const NodeMatch& match, std::string_view op_typ
     const auto stated = node == nullptr ? std::nullopt : find_property(node->metadata, keys::primary);
     modules.emplace_back(stated.value_or(reference_.scopes[reference_.units[unit].scope].path));
   }
-  std::vector<std::string> of_main;
-  for (const std::size_t position : operators::main_operations(op_type, operators))
-    of_main.push_back(modules[position]);
-  return origin::common_module(of_main);
+  return metadata::main_module(op_type, operators, modules);
 }
 
 // Returns no identities for a helper of several operations, because it is not one of these operations.

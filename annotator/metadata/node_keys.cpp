@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "annotator/operators/main_operation.h"
-#include "annotator/origin/common_module.h"
+#include "annotator/metadata/main_module.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
@@ -304,12 +303,12 @@ std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
 std::optional<std::string> NodeKeys::primary(const NodePlace& place) const {
   if (several_modules(place.origin).empty()) return std::nullopt;
   std::vector<std::string_view> targets;
-  for (const std::int32_t op : place.origin.ops) targets.push_back(operations_[op]->target);
   std::vector<std::string> modules;
-  for (const std::size_t position : operators::main_operations(place.op_type, targets)) {
-    modules.push_back(program_.module_path(operations_[place.origin.ops[position]]->origin.scope));
+  for (const std::int32_t op : place.origin.ops) {
+    targets.push_back(operations_[op]->target);
+    modules.push_back(program_.module_path(operations_[op]->origin.scope));
   }
-  return origin::common_module(modules);
+  return main_module(place.op_type, targets, modules);
 }
 
 // Returns no identity for a helper, which is none of the operations that it serves, or for confidence `ancestor`, where

@@ -4,8 +4,7 @@
 #include <set>
 
 #include "annotator/match/file_structure.h"
-#include "annotator/operators/main_operation.h"
-#include "annotator/origin/common_module.h"
+#include "annotator/metadata/main_module.h"
 
 namespace whence::profile {
 
@@ -118,10 +117,7 @@ std::optional<std::size_t> OptimizedFinder::row_of_main(const match::NodeMatch& 
     operators.push_back(replaced.op_type);
     modules.push_back(metadata::attribution_of(replaced, nullptr).primary);
   }
-  std::vector<std::string> of_main;
-  for (const std::size_t position : operators::main_operations(op_type, operators))
-    of_main.push_back(modules[position]);
-  const auto row = rows_.find(origin::common_module(of_main));
+  const auto row = rows_.find(metadata::main_module(op_type, operators, modules));
   return row == rows_.end() ? std::nullopt : std::optional(row->second);
 }
 

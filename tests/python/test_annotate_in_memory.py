@@ -7,20 +7,10 @@ import torch
 from onnx import TensorProto, helper
 
 import whence
+from python.test_models_in_memory import Net
 from whence.files import memory_edits
 
 pytestmark = pytest.mark.usefixtures("quiet")
-
-
-class Net(torch.nn.Module):
-    """x: float32[2, 6] -> float32[2, 3]"""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = torch.nn.Linear(6, 100), torch.nn.Linear(100, 3)
-
-    def forward(self, x):
-        return self.second(torch.relu(self.first(x)))
 
 
 class Case:
