@@ -1,12 +1,12 @@
 #include "annotator/functions/flat_summary.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "annotator/functions/call_metadata.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/model_parts.h"
+#include "annotator/onnx_file/called_functions.h"
 #include "annotator/origin/keys/functions.h"
 #include "annotator/origin/keys/origin.h"
 
@@ -42,9 +42,9 @@ bool has_cut_functions(const OnnxSummary& model) {
 }
 
 FunctionChoice cut_modules(const OnnxSummary& model) {
-  std::map<std::pair<std::string_view, std::string_view>, const OnnxFunction*> functions;
+  onnx_file::CalledFunctions functions;
   for (const OnnxFunction& each : model.functions) {
-    if (find_property(each.metadata, keys::function)) functions[{each.domain, each.name}] = &each;
+    if (find_property(each.metadata, keys::function)) functions.add(each);
   }
   std::set<std::string> modules;
   FunctionChoice options;
@@ -54,12 +54,12 @@ FunctionChoice cut_modules(const OnnxSummary& model) {
   while (!pending.empty()) {
     const auto [node, outer] = pending.back();
     pending.pop_back();
-    const auto function = functions.find({node->domain, node->op_type});
-    if (function == functions.end() || !seen.emplace(node, outer).second) continue;
+    const OnnxFunction* function = functions.called_by(*node);
+    if (function == nullptr || !seen.emplace(node, outer).second) continue;
     const auto stated_module = find_property(node->metadata, keys::module);
     const std::string module = from_template(stated_module.value_or(""), outer);
     if (stated_module) modules.insert(module);
-    for (const OnnxNode& inner : function->second->nodes) pending.emplace_back(&inner, module);
+    for (const OnnxNode& inner : function->nodes) pending.emplace_back(&inner, module);
   }
   options.modules.assign(modules.begin(), modules.end());
   return options;

@@ -4,13 +4,13 @@
 #include <deque>
 #include <map>
 #include <set>
-#include <tuple>
 #include <unordered_map>
 
 #include "annotator/functions/block.h"
 #include "annotator/functions/call_metadata.h"
 #include "annotator/functions/inlined_size.h"
 #include "annotator/functions/node_values.h"
+#include "annotator/onnx_file/called_functions.h"
 #include "annotator/onnx_file/walk.h"
 #include "annotator/origin/keys/functions.h"
 #include "annotator/origin/keys/origin.h"
@@ -34,7 +34,6 @@ constexpr std::uint64_t min_node_limit = 2'000, limit_per_stored_node = 50;
 constexpr std::uint64_t min_node_limit = 500'000, limit_per_stored_node = 1'000;
 #endif
 
-using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;  // domain, name, overload
 constexpr int max_call_depth = 200;
 
 bool is_made_by_whence(const OnnxFunction& function) { return !metadata_of(function, keys::function).empty(); }
@@ -93,15 +92,13 @@ class FunctionTable {
   auto end() const { return protos_.end(); }
   const std::function<bool(const OnnxFunction&)>& is_selected() const { return is_selected_; }
 
-  const onnx::FunctionProto* callee(const OnnxNode& node) const {
-    return find({node.domain, node.op_type, node.overload});
-  }
+  const onnx::FunctionProto* callee(const OnnxNode& node) const { return find(key_of_called(node)); }
   const onnx::FunctionProto* callee(const onnx::NodeProto& node) const {
     return find({node.domain(), node.op_type(), node.overload()});
   }
 
  private:
-  const onnx::FunctionProto* find(const FunctionKey& key) const {
+  const onnx::FunctionProto* find(const onnx_file::FunctionKey& key) const {
     if (functions_.empty()) return nullptr;
     const auto found = functions_.find(key);
     return found == functions_.end() ? nullptr : found->second;
@@ -109,7 +106,7 @@ class FunctionTable {
 
   std::function<bool(const OnnxFunction&)> is_selected_;
   std::deque<onnx::FunctionProto> protos_;
-  std::map<FunctionKey, const onnx::FunctionProto*> functions_;
+  std::map<onnx_file::FunctionKey, const onnx::FunctionProto*> functions_;
 };
 
 class Inliner {

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
-#include <tuple>
 
+#include "annotator/onnx_file/called_functions.h"
 #include "annotator/onnx_file/walk.h"
 
 namespace whence::functions {
@@ -21,7 +20,7 @@ class Counter {
   Counter(const ModelParts& parts, const std::function<bool(const OnnxFunction&)>& is_selected) {
     for (const OnnxFunction& function : parts.functions) {
       if (is_selected(function)) {
-        functions_[{function.domain, function.name, function.overload}] = {&function, Size::unknown, 0};
+        functions_[key_of(function)] = {&function, Size::unknown, 0};
       }
     }
   }
@@ -44,7 +43,7 @@ class Counter {
   };
 
   std::uint64_t size_of_call(const OnnxNode& node) {
-    const auto found = functions_.find({node.domain, node.op_type, node.overload});
+    const auto found = functions_.find(key_of_called(node));
     if (found == functions_.end()) return 1;
     Function& function = found->second;
     is_endless_ |= function.size == Size::counting || depth_ > max_nested_calls;
@@ -58,7 +57,7 @@ class Counter {
     return std::max<std::uint64_t>(function.nodes, 1);  // a call of an empty function takes time, too
   }
 
-  std::map<std::tuple<std::string_view, std::string_view, std::string_view>, Function> functions_;
+  std::map<onnx_file::FunctionKey, Function> functions_;
   int depth_ = 0;
   bool is_endless_ = false;
 };

@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstring>
 #include <string>
-#include <unordered_map>
 
 #include "annotator/match/attribute_digest.h"
+#include "annotator/onnx_file/called_functions.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"
@@ -51,7 +51,8 @@ class Builder {
   using Value = ValueIndex<S>;
 
  public:
-  explicit Builder(const OnnxSummary& model) : model_(model), place_{.file = model.file->path(), .stage = "match"} {
+  explicit Builder(const OnnxSummary& model)
+      : model_(model), functions_(model.functions), place_{.file = model.file->path(), .stage = "match"} {
     result_.external = std::make_shared<onnx_file::ExternalBytes>(model.file->path());
     result_.file_nodes.items() = nodes_with_functions(model);
     sources_.reserve(result_.file_nodes.size());
@@ -61,8 +62,6 @@ class Builder {
     for (const OnnxNode* node : result_.file_nodes) values += node->outputs.size();
     s().values.items().reserve(values);
     s().nodes.items().reserve(result_.file_nodes.size());
-    for (const OnnxFunction& function : model.functions)
-      functions_.emplace(key(function.domain, function.name), &function);
   }
 
   FileStructure<S> build() {
@@ -94,10 +93,6 @@ class Builder {
   };
 
   Structure<S>& s() { return result_.structure; }
-
-  static std::string key(std::string_view domain, std::string_view name) {
-    return std::string(domain) + "\n" + std::string(name);
-  }
 
   Value declare(Names& names, std::string_view name) {
     if (name.empty()) return {};
@@ -189,7 +184,7 @@ class Builder {
       throw Error(Code::over_limit, "local functions expand to more than " + std::to_string(max_nodes) + " nodes",
                   "inline the functions of the model", place_);
     }
-    if (const OnnxFunction* function = function_called_by(node)) return add_call(node, *function, names, depth);
+    if (const OnnxFunction* function = functions_.called_by(node)) return add_call(node, *function, names, depth);
     StructureNode<S> entry;
     entry.op_type = node.op_type;
     entry.domain = node.domain;
@@ -210,12 +205,6 @@ class Builder {
     if (node.op_type == "Constant" && !node.outputs.empty()) add_constant(node, entry.outputs.front());
     for (const OnnxGraph& body : node.subgraphs) add_body(body, node, entry, names, depth);
     s().add_node(std::move(entry));
-  }
-
-  const OnnxFunction* function_called_by(const OnnxNode& node) const {
-    if (functions_.empty()) return nullptr;
-    const auto found = functions_.find(key(node.domain, node.op_type));
-    return found == functions_.end() ? nullptr : found->second;
   }
 
   void add_constant(const OnnxNode& node, Value value) {
@@ -344,10 +333,10 @@ class Builder {
   }
 
   const OnnxSummary& model_;
+  onnx_file::CalledFunctions functions_;
   Place place_;
   FileStructure<S> result_;
   FlatMap<const OnnxNode*, FileNodeIndex> sources_;
-  std::unordered_map<std::string, const OnnxFunction*> functions_;
   std::vector<const OnnxFunction*> calls_;
   std::size_t call_count_ = 0;
 };

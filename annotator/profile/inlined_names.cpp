@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "annotator/onnx_file/called_functions.h"
+
 namespace whence::profile {
 
 using onnx_file::OnnxNode;
@@ -13,23 +15,19 @@ namespace {
 constexpr std::string_view mark = "_inlfunc_", token = "token_";
 constexpr std::size_t max_calls = 1'000'000;  // ends the loop for functions that call each other in a cycle
 
-using FunctionKey = std::pair<std::string_view, std::string_view>;  // domain, name
-
 }  // namespace
 
 InlinedNames::InlinedNames(const onnx_file::OnnxSummary& model, const RuntimeProfile& profile) {
-  std::map<FunctionKey, const onnx_file::OnnxFunction*> functions;
-  for (const onnx_file::OnnxFunction& function : model.functions)
-    functions[{function.domain, function.name}] = &function;
+  const onnx_file::CalledFunctions functions(model.functions);
   std::vector<std::pair<const OnnxNode*, std::string>> round, next;
   for (const OnnxNode& node : model.graph.nodes) round.emplace_back(&node, std::string(node.name));
   for (std::size_t calls = 0; !round.empty() && calls < max_calls; round = std::exchange(next, {})) {
     for (const auto& [node, name] : round) {
-      const auto function = functions.find({node->domain, node->op_type});
-      if (function == functions.end()) continue;
+      const onnx_file::OnnxFunction* function = functions.called_by(*node);
+      if (function == nullptr) continue;
       ++calls;
       calls_[std::string(node->op_type)].push_back(name);
-      for (const OnnxNode& inner : function->second->nodes) {
+      for (const OnnxNode& inner : function->nodes) {
         next.emplace_back(&inner, name + "/" + std::string(inner.name));
       }
     }

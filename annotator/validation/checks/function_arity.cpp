@@ -1,8 +1,6 @@
 // V107: calls of functions of the model with more inputs or outputs than the function has, or without an input that the
 // function needs.
-#include <map>
-#include <tuple>
-
+#include "annotator/onnx_file/called_functions.h"
 #include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
@@ -12,8 +10,6 @@ using onnx_file::OnnxFunction;
 using onnx_file::OnnxNode;
 
 namespace {
-
-using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
 
 // Returns true if the function needs the input: it is the first input of a node. Other node inputs may be optional.
 bool is_required(const OnnxFunction& function, std::string_view input) {
@@ -41,15 +37,12 @@ std::string problem_of(const OnnxNode& call, const OnnxFunction& function) {
 }
 
 std::vector<FindingItem> find_function_arity(const CheckContext& context) {
-  std::map<Key, const OnnxFunction*> functions;
-  for (const OnnxFunction& function : context.model.functions) {
-    functions[{function.domain, function.name, function.overload}] = &function;
-  }
+  const onnx_file::CalledFunctions functions(context.model.functions);
   std::vector<FindingItem> items;
   walk_nodes(context.model, [&](const OnnxNode& node) {
-    const auto called = functions.find({node.domain, node.op_type, node.overload});
-    if (called == functions.end()) return;
-    if (std::string problem = problem_of(node, *called->second); !problem.empty()) {
+    const OnnxFunction* called = functions.called_by(node);
+    if (called == nullptr) return;
+    if (std::string problem = problem_of(node, *called); !problem.empty()) {
       items.push_back({shown_node(node), std::move(problem)});
     }
   });

@@ -2,8 +2,8 @@
 // or if it belongs to an exporter ("pkg.onnxscript.torch_lib"), because no runtime has kernels for it. A runtime may
 // implement other custom domains (com.microsoft), so they are not checked.
 #include <set>
-#include <tuple>
 
+#include "annotator/onnx_file/called_functions.h"
 #include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
@@ -11,22 +11,20 @@ namespace whence::validation {
 
 namespace {
 
-using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
-
 struct Definitions {
-  std::set<Key> functions;
+  onnx_file::CalledFunctions functions;
   std::set<std::string_view> domains;
 
   bool lacks(const onnx_file::OnnxNode& node) const {
     const bool has_functions = domains.count(node.domain) > 0 || node.domain.starts_with("pkg.");
-    return has_functions && functions.count({node.domain, node.op_type, node.overload}) == 0;
+    return has_functions && functions.called_by(node) == nullptr;
   }
 };
 
 std::vector<FindingItem> find_function_undefined(const CheckContext& context) {
   Definitions defined;
   for (const onnx_file::OnnxFunction& function : context.model.functions) {
-    defined.functions.insert({function.domain, function.name, function.overload});
+    defined.functions.add(function);
     // A function may override a standard operator, but ai.onnx remains a domain of operators.
     if (!function.domain.empty() && !function.domain.starts_with("ai.onnx")) defined.domains.insert(function.domain);
   }
