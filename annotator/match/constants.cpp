@@ -145,7 +145,9 @@ class Constants {
 void place_constants(Placement& placement, const EvidenceTable& evidence) {
   Constants constants(placement, evidence);
   for (const ForeignNode node : placement.foreign.order) {
-    if (placement.foreign.nodes[node].kind == NodeKind::constant) constants.place_reader_of_parameter(node);
+    if (placement.foreign.nodes[node].kind == NodeKind::constant && !placement.settled(node)) {
+      constants.place_reader_of_parameter(node);
+    }
   }
   for (const ForeignNode node : placement.foreign.order) {
     if (placement.pairs.partner(node).exists()) constants.pair_operands(node, placement.pairs.partner(node), 0);

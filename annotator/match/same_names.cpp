@@ -37,6 +37,8 @@ void SameNames::look_up_values(const ForeignStructure& foreign, const Reference&
     }
   }
   for (const ForeignValue i : foreign.values.keys()) {
+    // Tools name results that nothing reads anew, often like values that they removed.
+    if (foreign.values[i].uses.empty()) continue;
     const auto found = by_name.find(foreign.values[i].name);
     if (found == by_name.end()) continue;
     name_of_foreign_[i] = found->second;

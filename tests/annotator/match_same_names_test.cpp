@@ -56,6 +56,16 @@ TEST_F(SameNames, FindsValuesOfBothFiles) {
   EXPECT_TRUE(names.is_kept(names.value(value("b"))));
 }
 
+// Tools name a result that nothing reads without regard to the names of values that they removed.
+TEST_F(SameNames, IgnoresValuesThatNothingReads) {
+  read(R"(<ir_version: 10, opset_import: ["": 18]>
+         g (float[4] x) => (float[2] y) { a = Abs(x) y, b = Split(a) })",
+       R"(<ir_version: 10, opset_import: ["": 18]>
+         g (float[4] x) => (float[2] y) { y, a = Split(x) })");
+  EXPECT_EQ(partner("a"), "none");
+  EXPECT_EQ(partner("y"), "y");
+}
+
 // Two calls of a function repeat its names.
 TEST_F(SameNames, UsesTheFirstOfEqualNames) {
   read(R"(<ir_version: 10, opset_import: ["": 18, "local": 1]>
