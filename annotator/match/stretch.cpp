@@ -3,6 +3,7 @@
 // reference's nodes between the same values. If there are several, operators that both sides have are aligned in
 // execution order.
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -84,6 +85,10 @@ class Stretch {
         return;
       }
       if (place_with_neighbours()) return;
+    }
+    if (nodes_.size() == 1 && is_exactly_between()) {
+      placement_.place(nodes_.front(), std::move(all), Confidence::inferred, MatchRule::cone);
+      return;
     }
     align(all);
   }
@@ -208,6 +213,15 @@ class Stretch {
     return std::ranges::none_of(above_, [&](ReferenceValue value) {
       return std::ranges::find(read_, value) == read_.end() && is_computed_below(scope, value);
     });
+  }
+
+  // Returns true if the reference's nodes compute the same values as the stretch from the same values.
+  bool is_exactly_between() const {
+    if (reads_other_input_ || has_unknown_end_ || is_computed_twice_) return false;
+    const std::set<ReferenceValue> above(above_.begin(), above_.end());
+    std::set<ReferenceValue> read(read_.begin(), read_.end());
+    for (const ReferenceValue result : below_) read.erase(result);  // of one result of the stretch for another
+    return above == read;
   }
 
   // Returns true if the reference's nodes include a product for each product of the stretch.
