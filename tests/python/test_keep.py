@@ -115,6 +115,23 @@ def test_edits_by_hand_are_observed():
     assert absolute.graph is None
 
 
+def test_a_fused_node_that_is_divided_again():
+    """As in transformers' FusedMatMul, which not all of its runtimes have."""
+    model = chain(("Relu", of_module("a")), ("MatMul", of_module("b")), ("Abs", of_module("c")), ("Tanh", of_module("d")))
+    relu, _, absolute, _ = model.graph
+    with whence.keep():
+        fused = onnx_ir.node("FusedMatMul", [relu.outputs[0]], domain="com.microsoft")
+        model.graph.insert_before(absolute, fused)
+        absolute.outputs[0].replace_all_uses_with(fused.outputs[0])
+        product = onnx_ir.node("MatMul", [relu.outputs[0]])
+        scaled = onnx_ir.node("Mul", [product.outputs[0], product.outputs[0]])
+        model.graph.insert_before(fused, [product, scaled])
+        fused.outputs[0].replace_all_uses_with(scaled.outputs[0])
+    assert [node.metadata_props["pkg.whence.primary"] for node in (fused, product, scaled)] == ["b", "b", "c"]
+    for node in (fused, product, scaled):
+        assert json.loads(node.metadata_props["pkg.whence.modules"]) == ["b", "c"]
+
+
 def test_node_that_is_left_out_passes_its_module_to_no_other():
     model = chain(("Relu", of_module("a")), ("Identity", of_module("b")), ("Tanh", of_module("c")))
     with whence.keep():
@@ -199,6 +216,17 @@ def test_node_without_known_neighbours_is_reported():
     with whence.keep(model) as report:
         pass
     assert report.lost == ["n0", "n1"] and "without an origin: n0, n1" in str(report)
+
+
+def test_node_between_an_input_and_an_output_of_the_model_is_inside_the_root():
+    model = chain(("Relu", of_module("a")))
+    unchanged = onnx_ir.node("Identity", [model.graph.inputs[0]])
+    model.graph.append(unchanged)
+    model.graph.outputs.append(unchanged.outputs[0])
+    with whence.keep(model) as report:
+        pass
+    keys = unchanged.metadata_props
+    assert (keys["pkg.whence.module"], keys["pkg.whence.confidence"]) == ("", "ancestor") and not report.lost
 
 
 def test_methods_of_onnx_ir_are_restored_after_an_error():

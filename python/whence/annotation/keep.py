@@ -200,8 +200,9 @@ class _Observer:
         sources = node_origins.sources_of(dead, old.producer())
         late = [nodes for node in dead for nodes in self.waiting.pop(node, [])]
         for nodes in [*late, added]:
+            kinds = {node_origins.kind_of(node.op_type) for node in nodes} - {""}
             for node in nodes:
-                self.inherit(node, sources, old.producer(), reports)
+                self.inherit(node, sources, kinds, old.producer(), reports)
 
     def nodes_that_died(self, producer: Any) -> list[Any]:
         """Returns ``producer`` and the nodes before it that nobody reads any longer, in an order in which the last one is
@@ -237,7 +238,8 @@ class _Observer:
                     candidates.append(node)
         return added
 
-    def inherit(self, node: Any, sources: list[Source], replaced: Any, reports: list[KeepReport]) -> None:
+    def inherit(self, node: Any, sources: list[Source], kinds: set[str], replaced: Any, reports: list[KeepReport]) -> None:
+        """``kinds``: of all nodes that replaced the sources together."""
         if node in self.inlined:
             return
         if node in self.new_nodes and node_origins.is_call(replaced.metadata_props):
@@ -257,7 +259,7 @@ class _Observer:
         known[:0] = [source for source in sources if source not in known]
         if not known:
             return
-        origin = node_origins.merge(node.op_type, known)
+        origin = node_origins.merge(node.op_type, known, kinds)
         primary = next((source for source in reversed(known) if source.origin.primary == origin.primary), None)
         if primary is not None:
             node.metadata_props.update(primary.exporter_keys)
@@ -266,7 +268,7 @@ class _Observer:
 
     def finish(self, block: _Block) -> None:
         """Gives nodes without an origin the common module of their readers, or else of the nodes that they read, or else
-        that of the node in whose body they are. Leaves nodes for which annotate found no module."""
+        that of the node in whose body they are. Between an input and an output of the model, it is the root. Leaves nodes for which annotate found no module."""
         gc.collect()  # graphs that tools no longer use may refer to themselves
         nodes = block.graphs.nodes()
         graphs = {id(node.graph): node.graph for node in [*block.new_nodes, *nodes]
@@ -293,6 +295,9 @@ class _Observer:
                 owner = owners.get(id(owner.graph))
             if owner is not None:
                 self.infer(node, [owner], block.report, inside=True)
+            elif _passes_input_to_output(node):
+                block.report.by_neighbours += 1
+                node_origins.write(node_origins.INSIDE_ROOT, node.metadata_props, node.domain, node.op_type, "dataflow")
         block.report.lost += [node.name or node.op_type for node in open_nodes
                               if node_origins.is_unknown(node.metadata_props)]
 
@@ -315,6 +320,11 @@ class _Observer:
 def _origins_of(nodes: list[Any]) -> list[Origin]:
     stated = [node_origins.read(node.metadata_props) for node in nodes if node is not None]
     return [origin for origin in stated if origin is not None]
+
+
+def _passes_input_to_output(node: Any) -> bool:
+    return (all(value is None or value.producer() is None for value in node.inputs)
+            and all(output.is_graph_output() for output in node.outputs))
 
 
 def _bodies_of(node: Any) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import ast
 import functools
 import json
 import os
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -37,6 +37,9 @@ class Origin:
     ids: tuple[str, ...] = ()         # identities of recorded operations
     source: str = ""
     by_whence: bool = False           # read from whence's keys, not from the exporter's
+
+
+INSIDE_ROOT = Origin(("",), "", _ANCESTOR)
 
 
 def common_module(modules: Iterable[str]) -> str:
@@ -163,9 +166,12 @@ def at_most(origin: Origin, confidence: int) -> Origin:
     return replace(origin, confidence=max(origin.confidence, confidence))
 
 
-def merge(op_type: str, sources: Sequence[Source]) -> Origin:
-    """Returns the origin of a node of ``op_type`` that replaces ``sources``: at least one."""
+def merge(op_type: str, sources: Sequence[Source], kinds: Set[str] = frozenset()) -> Origin:
+    """Returns the origin of a node of ``op_type`` that, with nodes of these ``kinds``, replaces ``sources``: at least one."""
     every, main = [source.origin for source in sources], [source.origin for source in _main_sources(op_type, sources)]
+    if not kind_of(op_type):
+        main = [_without_main(source.origin) if kind_of(source.op_type) in kinds else source.origin
+                for source in _main_sources(op_type, sources)]
     return Origin(_distinct(module for origin in every for module in origin.modules),
                   common_module(origin.primary for origin in main), max(_MATCHED, *(origin.confidence for origin in every)),
                   tuple(sorted({number for origin in every for number in origin.operations})),
@@ -182,6 +188,12 @@ def inferred_from(neighbours: Sequence[Origin], inside: bool = False) -> Origin:
     return Origin((module,), module, word)
 
 
+def _without_main(origin: Origin) -> Origin:
+    """Returns the origin of a node that does the rest of a fused node, whose main operation another node does."""
+    rest = [module for module in origin.modules if module != origin.primary]
+    return replace(origin, primary=common_module(rest)) if rest else origin
+
+
 def _distinct(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items))
 
@@ -189,14 +201,14 @@ def _distinct(items: Iterable[str]) -> tuple[str, ...]:
 def _main_sources(op_type: str, sources: Sequence[Source]) -> list[Source]:
     """Returns the nodes that do what an operator of ``op_type`` is named after, by the rules of
     annotator/operators/main_operation.cpp; if there are none, the nodes that computed the replaced values."""
-    kind = _kind_of(op_type)
+    kind = kind_of(op_type)
     for main in (kind, {"attention": "softmax", "norm": "norm step"}.get(kind, "")):
-        if main and (named := [source for source in sources if _kind_of(source.op_type) == main]):
+        if main and (named := [source for source in sources if kind_of(source.op_type) == main]):
             return named
     return [source for source in sources if source.computed_value] or [sources[-1]]
 
 
-def _kind_of(op_type: str) -> str:
+def kind_of(op_type: str) -> str:
     if "Attention" in op_type or op_type == "SDPA":
         return "attention"
     if "Softmax" in op_type:
