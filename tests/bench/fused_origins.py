@@ -5,7 +5,9 @@
 For each architecture and each set of fusions, prints the share of nodes whose module is right. The truth never comes from
 `keep`: it is read from PyTorch's keys in the file without fusions, through values and weights.
 
+- A node that the fusions left as it was is from the module that its keys name in the unfused file.
 - A node with the values of a node of the unfused file, in any layout, is from the module of that node.
+- A node that multiplies by a weight is from the module of the product with that weight, also if it absorbed more.
 - Another node is from a module whose nodes depend on the same weights. A weight that a fusion packed is recognised by its
   elements, which are random and therefore different for each weight.
 - Sizes, masks and positions depend on no weight: equal values, or the module around all readers.
@@ -123,15 +125,31 @@ def is_permuted(a: np.ndarray, b: np.ndarray) -> bool:
     return np.allclose(np.sort(a, axis=None), np.sort(b, axis=None), rtol=1e-3, atol=1e-4)
 
 
+def operation(node: onnx.NodeProto) -> tuple:
+    return node.op_type, *node.input, "->", *node.output
+
+
+def product_weights(file: File, node: onnx.NodeProto) -> list[frozenset[str]]:
+    """Returns the weights that a product reads directly."""
+    if "MatMul" not in node.op_type and node.op_type != "Gemm":
+        return []
+    return [file.weights_of[name] for name in node.input if name in file.initializers and file.weights_of[name]]
+
+
 class Truth:
     """The modules that the unfused file states for a value, or for the weights that it depends on."""
 
     def __init__(self, unfused: File) -> None:
         self.by_signature, self.by_weights = defaultdict(list), defaultdict(set)
+        self.by_operation: dict[tuple, str] = {}
+        self.of_product = defaultdict(set)
         for node in unfused.nodes:
             module = module_by_pytorch(node)
             if module is None:
                 continue
+            self.by_operation[operation(node)] = module
+            for weights in product_weights(unfused, node):
+                self.of_product[weights].add(module)
             for name in node.output:
                 if name in unfused.values:
                     self.by_signature[signature(unfused.values[name])].append((unfused.values[name], module))
@@ -139,7 +157,9 @@ class Truth:
 
     def modules_of(self, file: File, node: onnx.NodeProto) -> set[str]:
         """Returns the modules that the node may be from; nothing if its values and weights do not show them."""
-        found: set[str] = set()
+        if operation(node) in self.by_operation:
+            return {self.by_operation[operation(node)]}
+        found = {module for weights in product_weights(file, node) for module in self.of_product[weights]}
         for name in node.output:
             value = file.values.get(name)
             if value is not None and value.size > 1 and value.dtype.kind in "fib":
@@ -178,12 +198,20 @@ def judge(unfused: File, fused: File) -> tuple[int, list[str]]:
     return right, others
 
 
+def perturb(model: torch.nn.Module) -> None:
+    """Makes parameters different that are equal in a new model, such as those of norms."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.02 * torch.randn_like(parameter)
+
+
 def measure(name: str, folder: Path) -> list[tuple[str, int, int, int, list[str]]]:
     """Returns (fusions, nodes, nodes without a module before, right nodes, other nodes) for each set of fusions."""
     from transformers.exporters import OnnxConfig, OnnxExporter
     from transformers.exporters.onnxruntime_fusions import fuse_for_onnxruntime
 
     model, inputs = MODELS[name]()
+    perturb(model)
     exported = OnnxExporter().export(model, inputs, config=OnnxConfig(dynamic=True))
     path = folder / "unfused.onnx"
     onnx_ir.save(exported.program, path)
