@@ -44,7 +44,7 @@ class Cone {
       if (pads_vanished && r_.nodes[producer].op_type == "Pad") continue;
       if (is_product && is_activation(r_.nodes[producer].op_class)) continue;
       if (r_.has_no_effect(producer)) continue;
-      if (!has_weights && r_.reads_weights(producer)) continue;
+      if (!has_weights && r_.nodes[producer].op_type != "Pad" && r_.reads_weights(producer)) continue;
       append(units, placement_.reference.units_of_node[producer]);
     }
     return any;
@@ -75,9 +75,18 @@ std::vector<UnitIndex> absorbed_before(const Placement& placement, ForeignNode f
     if (!placement.pairs.partner(input).exists()) return {};
     stops.push_back(placement.pairs.partner(input));
   }
+  // A tool that computes an operand of known sizes folds the nodes before it into a constant, not into this node.
+  const auto& own = foreign.nodes[f].inputs;
+  const bool same_operands =
+      foreign.nodes[f].op_type == reference.nodes[r].op_type && own.size() == reference.nodes[r].inputs.size();
+  const auto is_folded = [&](std::size_t i) {
+    return same_operands && own[i].exists() && foreign.values[own[i]].constant;
+  };
   std::vector<UnitIndex> units;
-  for (const ReferenceValue input : reference.data_inputs(r)) {
-    if (!input.exists() || std::find(stops.begin(), stops.end(), input) != stops.end()) continue;
+  const std::vector<ReferenceValue> inputs = reference.data_inputs(r);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ReferenceValue input = inputs[i];
+    if (!input.exists() || is_folded(i) || std::find(stops.begin(), stops.end(), input) != stops.end()) continue;
     Cone cone(placement, stops);
     // A Pad that a convolution absorbs changes its padding.
     cone.pads_vanished = foreign.nodes[f].padding == reference.nodes[r].padding;
@@ -107,12 +116,41 @@ std::vector<UnitIndex> absorbed_after(const Placement& placement, ForeignNode f,
   return cone.units;
 }
 
+// Returns the Transposes between a value and the computing node or input before it.
+template <Side S>
+std::vector<NodeIndex<S>> transposes_before(const Structure<S>& s, ValueIndex<S> value) {
+  std::vector<NodeIndex<S>> found;
+  while (value.exists() && s.values[value].producers.size() == 1) {
+    const NodeIndex<S> node = s.values[value].producers.front();
+    if (s.nodes[node].kind != NodeKind::transparent || s.nodes[node].inputs.empty()) break;
+    if (s.nodes[node].op_type == "Transpose") found.push_back(node);
+    value = s.nodes[node].inputs.front();
+  }
+  return found;
+}
+
+// Returns the units of the Transposes of operands that a product states as attributes (transA).
+std::vector<UnitIndex> absorbed_transposes(const Placement& placement, ForeignNode f, ReferenceNode r) {
+  const ForeignStructure& foreign = placement.foreign;
+  const ReferenceStructure& reference = placement.reference.structure;
+  if (!foreign.nodes[f].transposes_operand || reference.nodes[r].transposes_operand) return {};
+  std::vector<UnitIndex> units;
+  const auto& inputs = reference.nodes[r].inputs;
+  for (std::size_t i = 0; i < std::min(inputs.size(), foreign.nodes[f].inputs.size()); ++i) {
+    const auto vanished = transposes_before(reference, inputs[i]);
+    if (vanished.size() <= transposes_before(foreign, foreign.nodes[f].inputs[i]).size()) continue;
+    for (const ReferenceNode node : vanished) append(units, placement.reference.units_of_node[node]);
+  }
+  return units;
+}
+
 std::vector<UnitIndex> absorbed_units(const Placement& placement, ForeignNode f, ReferenceNode r) {
   // Many nodes do not change sizes, so the position of a Shape among them is no evidence.
   const std::string_view op_type = placement.foreign.nodes[f].op_type;
   if (op_type == "Shape" || op_type == "Size") return {};
   std::vector<UnitIndex> units = absorbed_before(placement, f, r);
   append(units, absorbed_after(placement, f, r));
+  append(units, absorbed_transposes(placement, f, r));
   return units;
 }
 

@@ -202,6 +202,8 @@ class Builder {
     entry.transposes =
         origin::is_of_runtime(node.domain) && operators::has(node.op_type, operators::reorders) &&
         std::ranges::any_of(node.attributes, [&](auto& each) { return each.name == "channels_last" && is_set(each); });
+    entry.transposes_operand = std::ranges::any_of(
+        node.attributes, [&](auto& each) { return (each.name == "transA" || each.name == "transB") && is_set(each); });
     if (node.op_type == "Constant" && !node.outputs.empty()) add_constant(node, entry.outputs.front());
     for (const OnnxGraph& body : node.subgraphs) add_body(body, node, entry, names, depth);
     s().add_node(std::move(entry));

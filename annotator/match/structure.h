@@ -48,6 +48,7 @@ struct StructureNode {
   bool states_activation = false;     // an operator of a runtime that ends in the activation it names
   bool scales = false;                // a product of a runtime that absorbed a scaling: alpha
   bool transposes = false;            // an operator of a runtime that absorbed a Transpose: channels_last
+  bool transposes_operand = false;    // a product that transposes an operand: transA
   std::uint64_t attributes = 0;       // digest of all attributes except graphs
   std::uint64_t padding = 0;          // digest of `pads`; 0 if nothing is padded
   StructurePorts<S> inputs, outputs;  // none for an omitted optional one

@@ -97,3 +97,32 @@ def test_a_fused_node_has_the_modules_of_all_nodes_between_its_values(tmp_path):
     found = annotated(tmp_path)["n"]
     assert json.loads(found["modules"]) == ["block", "block.norm"] and found["confidence"] in ("matched", "inferred")
     assert (found["module"], found["primary"]) == ("block", "block.norm")
+
+
+def test_a_product_has_the_modules_of_the_transpose_and_the_pad_that_it_absorbed(tmp_path):
+    random = np.random.default_rng(6)
+    constants = {"w": random.normal(size=(4, 4)).astype(np.float32), "pads": np.array([0, 0, 1, 0, 0, 1]),
+                 "zero": np.array([0])}
+    before = [node("Exp", ["x"], ["e"], "first"), node("Transpose", ["e"], ["t"], "turned", perm=[1, 0]),
+              node("Gemm", ["t", "w"], ["g"], "product"), node("Tanh", ["g"], ["h"], "last"),
+              node("Unsqueeze", ["h", "zero"], ["u"], "last"), node("Pad", ["u", "pads"], ["p"], "padded"),
+              node("AveragePool", ["p"], ["a"], "pool", kernel_shape=[3], count_include_pad=1), node("Squeeze", ["a", "zero"], ["y"], "last")]
+    save(tmp_path / "before.onnx", before, constants)
+    after = [node("Exp", ["x"], ["e"]), node("Gemm", ["e", "w"], ["g"], transA=1), node("Tanh", ["g"], ["h"]),
+             node("Unsqueeze", ["h", "zero"], ["u"]),
+             node("AveragePool", ["u"], ["a"], kernel_shape=[3], count_include_pad=1, pads=[1, 1]), node("Squeeze", ["a", "zero"], ["y"])]
+    save(tmp_path / "after.onnx", after, constants)
+    found = annotated(tmp_path)
+    assert json.loads(found["g"]["modules"]) == ["turned", "product"]
+    assert json.loads(found["a"]["modules"]) == ["padded", "pool"]
+
+
+def test_nodes_that_became_a_constant_are_not_in_the_node_that_reads_it(tmp_path):
+    constants = {"first": np.array([0]), "four": np.array([4])}
+    end = [node("Mul", ["c", "x"], ["m"], "scaled"), node("Add", ["m", "skip"], ["y"], "")]
+    save(tmp_path / "before.onnx", [node("Shape", ["x"], ["s"], "size"), node("Gather", ["s", "first"], ["g"], "size"),
+                                    node("Cast", ["g"], ["c"], "cast", to=1), *end], constants)
+    for each in end:
+        del each.metadata_props[:]
+    save(tmp_path / "after.onnx", [node("Cast", ["four"], ["c"], to=1), *end], constants)
+    assert annotated(tmp_path)["m"]["module"] == "scaled" and "modules" not in annotated(tmp_path)["m"]
