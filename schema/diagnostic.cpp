@@ -73,7 +73,7 @@ const std::vector<CodeInfo>& all_codes() {
       {Code::wrong_kind, "wrong_kind", ExitCode::malformed, "A file is not of the kind that the command reads."},
       {Code::corrupt_file, "corrupt_file", ExitCode::malformed, "A file is of the right kind, but its content contradicts itself."},
       {Code::newer_version, "newer_version", ExitCode::malformed, "A file was written in a format newer than this whence reads."},
-      {Code::sidecar_mismatch, "sidecar_mismatch", ExitCode::malformed, "A sidecar, or the file passed with --from, and an ONNX file do not belong together."},
+      {Code::sidecar_mismatch, "sidecar_mismatch", ExitCode::malformed, "An ONNX file and a sidecar, a profile or another file that describes it do not belong together."},
       {Code::run_failed, "run_failed", ExitCode::malformed, "PyTorch failed while it ran the model on the example inputs."},
       {Code::libtorch_crash, "libtorch_crash", ExitCode::malformed, "LibTorch crashed while it read an archive."},
       {Code::file_changed, "file_changed", ExitCode::malformed, "An input became shorter while it was read."},

@@ -11,6 +11,7 @@
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/origin/carried_token.h"
+#include "annotator/origin/keys/functions.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
@@ -136,7 +137,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
     }
     for (const std::string_view key : metadata::annotation_keys()) {
       const auto value = find_property(node.metadata, key);
-      const bool names_placeholder = value && value->find(module_placeholder) != value->npos;
+      const bool names_placeholder = value && value->find(keys::module_placeholder) != value->npos;
       if (names_placeholder && std::ranges::find(stale_keys, key) == stale_keys.end()) edit.dropped_keys.push_back(key);
     }
     if (!match.scope.exists()) {

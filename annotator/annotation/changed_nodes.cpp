@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "annotator/origin/keys/functions.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "schema/flat_map.h"
@@ -32,7 +33,7 @@ bool same_origin(const OnnxNode& node, const OnnxNode& other) {
 bool states_origin(const OnnxNode& node) { return node.metadata.find(keys::confidence).has_value(); }
 
 bool has_placeholder(const OnnxNode& node) {
-  return node.metadata.find(keys::module).value_or("").starts_with(module_placeholder);
+  return node.metadata.find(keys::module).value_or("").starts_with(keys::module_placeholder);
 }
 
 ByName by_name(const Nodes& nodes) {

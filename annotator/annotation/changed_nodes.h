@@ -2,16 +2,11 @@
 // that it is only the Conv. The entries of such a node are outdated.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::annotation {
-
-// The placeholder for the module of the call in bodies of whence's functions (functions/call_text.h). whence replaces
-// it when it inlines a call; other tools copy it unchanged.
-inline constexpr std::string_view module_placeholder = "{module}";
 
 // Returns true for each changed node of `nodes`. A node is changed if it has the name and origin of a node before, or
 // else its first result and origin, but another operator, another first result or other input values. Values are

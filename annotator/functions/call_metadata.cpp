@@ -8,14 +8,16 @@
 #include <span>
 
 #include "annotator/functions/node_values.h"
+#include "annotator/origin/keys/functions.h"
 #include "schema/json_text.h"
 #include "schema/printable.h"
 #include "schema/result.h"
 
 namespace whence::functions {
-namespace {
 
-constexpr std::string_view placeholder = "{module}";
+using origin::keys::module_placeholder;
+
+namespace {
 
 bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -76,32 +78,33 @@ std::string to_template(std::string_view text, std::string_view module) {
     const std::size_t end = at + module.size();
     if (at < from || (at > 0 && (is_name_char(text[at - 1]) || text[at - 1] == '.'))) continue;
     if (end < text.size() && is_name_char(text[end])) continue;
-    result.append(text.substr(from, at - from)).append(placeholder);
+    result.append(text.substr(from, at - from)).append(module_placeholder);
     from = end;
   }
   return result.append(text.substr(from));
 }
 
 void fill_template(std::string& text, std::string_view module) {
-  if (text.find(placeholder) != std::string::npos) text = from_template(text, module);
+  if (text.find(module_placeholder) != std::string::npos) text = from_template(text, module);
 }
 
 bool fills_template(std::string_view text, std::string_view template_text, std::string_view module) {
   while (true) {
-    const std::size_t at = template_text.find(placeholder);
+    const std::size_t at = template_text.find(module_placeholder);
     if (at == std::string_view::npos) return text == template_text;
     if (text.substr(0, at) != template_text.substr(0, at) || !text.substr(at).starts_with(module)) return false;
     text.remove_prefix(at + module.size());
-    template_text.remove_prefix(at + placeholder.size());
+    template_text.remove_prefix(at + module_placeholder.size());
   }
 }
 
 std::string from_template(std::string_view text, std::string_view module) {
   std::string result;
   std::size_t from = 0;
-  for (std::size_t at = text.find(placeholder); at != std::string_view::npos; at = text.find(placeholder, from)) {
+  for (std::size_t at = text.find(module_placeholder); at != std::string_view::npos;
+       at = text.find(module_placeholder, from)) {
     result.append(text.substr(from, at - from)).append(module);
-    from = at + placeholder.size();
+    from = at + module_placeholder.size();
   }
   return result.append(text.substr(from));
 }

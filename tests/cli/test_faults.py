@@ -85,6 +85,7 @@ WRITERS = {
     "dot": Writer("dot in/model.onnx -o out/one.dot", ("one.dot",)),
     "graphml": Writer("graphml in/model.onnx -o out/one.graphml", ("one.graphml",)),
     "model-explorer": Writer("model-explorer in/model.onnx -o out/one.json", ("one.json",)),
+    "diff html": Writer("diff in/model.onnx in/named.onnx --html out/one.html", ("one.html",)),
     "profile": Writer("profile in/named.onnx --ort-profile in/profile.json --format speedscope -o out/one.json",
                       ("one.json",)),
     "completions": Writer("completions bash -o out/one.bash", ("one.bash",)),
@@ -154,7 +155,7 @@ class Stage:
         self.out.mkdir()
         for name in self.writer.targets:
             (self.out / name).write_text(f"old {name}")
-        if "out/" in self.writer.words.split(" -o ")[0]:
+        if "out/" in re.split(" -o | --html ", self.writer.words)[0]:
             shutil.copy(self.root / "in/model.onnx", self.out / "one.onnx")
 
     def command(self, fault: str = "", log: str = "", words: str = "") -> tuple[list, dict]:
@@ -505,7 +506,7 @@ def test_failed_allocations_are_reported(words, long_dir, tmp_path):
 def test_every_writing_command_has_a_case():
     names = re.findall(r"^  ([\w-]+)  ", command.run("--help").stdout, re.MULTILINE)
     writing = {name for name in names if "-o [ --output ]" in command.run(name, "--help").stdout}
-    assert writing and writing == {writer.words.split()[0] for writer in WRITERS.values()}
+    assert writing and writing | {"diff"} == {writer.words.split()[0] for writer in WRITERS.values()}  # diff --html
 
 
 class Doubles(torch.nn.Module):

@@ -253,6 +253,7 @@ def test_external_data_in_an_attribute_is_checked(tmp_path):
     {**known("a"), "pkg.whence.modules": '["a.b", "ab"]'},
     {**known("a"), "pkg.whence.modules": '["a.b", "a.c"]', "pkg.whence.primary": "ab"},
     {CONFIDENCE: "unattributed", "pkg.whence.primary": "a"},
+    known("{module}.a"),
 ])
 def test_v301_malformed_provenance(tmp_path, keys):
     assert codes(model(chain(keys), tmp_path / "m.onnx")) == {"V301": ["n0"]}

@@ -102,7 +102,8 @@ struct CommandLine::State {
 
   std::string called(const std::string& name) const {
     const bool positional = std::ranges::find(positional_names, name) != positional_names.end();
-    return positional ? "the " + name : "--" + name;
+    if (!positional) return "--" + name;
+    return (name.size() == 1 ? "file " : "the ") + name;  // `whence diff a b`
   }
 
   // Returns the files on the command line for these arguments and options.

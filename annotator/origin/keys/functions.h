@@ -10,4 +10,8 @@ inline constexpr std::string_view constant = "pkg.whence.constant";  // its orig
 inline constexpr std::string_view differs = "pkg.whence.differs";    // functions/call_text.h
 inline constexpr std::string_view ir_before = "pkg.whence.ir_before_functions";  // on the model
 
+// The placeholder for the module of the call in bodies of these functions. whence replaces it when it inlines a call;
+// other tools copy it unchanged.
+inline constexpr std::string_view module_placeholder = "{module}";
+
 }  // namespace whence::origin::keys

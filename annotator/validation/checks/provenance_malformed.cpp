@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/metadata/operation_ids.h"
+#include "annotator/origin/keys/functions.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/stamp.h"
@@ -37,6 +38,10 @@ std::string problem_of(const onnx_file::OnnxNode& node) {
   const auto confidence = find_property(node.metadata, keys::confidence);
   if (confidence && !origin::parse_confidence(*confidence)) {
     return std::string(keys::confidence) + " is not one of the five confidences: " + std::string(*confidence);
+  }
+  if (module && module->find(keys::module_placeholder) != module->npos) {
+    return std::string(keys::module) + " is " + std::string(*module) +
+           ", as in a function of `whence functions`, whose call another tool inlined";
   }
   if (module && !confidence && !stamp) return std::string(keys::module) + " without " + std::string(keys::confidence);
   if (confidence && !module && *confidence != origin::name_of(origin::Confidence::unattributed)) {
