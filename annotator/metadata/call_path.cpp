@@ -117,8 +117,10 @@ ExporterScopes exporter_scopes(const onnx_file::OnnxProperties& metadata) {
   return scopes;
 }
 
-ExporterScopes exporter_scopes(const onnx_file::OnnxNode& node) {
-  ExporterScopes scopes = exporter_scopes(node.metadata.list());
+ExporterScopes exporter_scopes(const onnx_file::OnnxNode& node) { return exporter_scopes(node, node.metadata.list()); }
+
+ExporterScopes exporter_scopes(const onnx_file::OnnxNode& node, const onnx_file::OnnxProperties& metadata) {
+  ExporterScopes scopes = exporter_scopes(metadata);
   if (node.captured == nullptr || scopes.modules.empty()) return scopes;
   scopes.certain = node.captured->certain;
   const bool same_classes = scopes.certain && scopes.modules.size() == node.captured->paths.size();

@@ -22,7 +22,9 @@ struct ExporterScopes {
   bool certain = true;  // false: the node belongs to the last module or to one inside it
 };
 ExporterScopes exporter_scopes(const onnx_file::OnnxProperties& metadata);
-// Like exporter_scopes(node.metadata), but a node in a call of a captured graph has the modules of its own call.
+// The same for a node: in a call of a captured graph, it has the modules of its own call. `metadata`: that of the node,
+// with entries that it shares with others.
+ExporterScopes exporter_scopes(const onnx_file::OnnxNode& node, const onnx_file::OnnxProperties& metadata);
 ExporterScopes exporter_scopes(const onnx_file::OnnxNode& node);
 
 // Returns the modules that the node's keys list, without call numbers; empty if no key lists them. Whence's key takes

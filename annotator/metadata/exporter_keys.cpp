@@ -59,7 +59,7 @@ std::string source_of(const onnx_file::OnnxProperties& metadata) {
 
 std::optional<ExporterOrigin> origin_by_exporter(const onnx_file::OnnxNode& node,
                                                  const onnx_file::OnnxProperties& metadata) {
-  const ExporterScopes scopes = node.captured == nullptr ? exporter_scopes(metadata) : exporter_scopes(node);
+  const ExporterScopes scopes = exporter_scopes(node, metadata);
   if (scopes.modules.empty()) return std::nullopt;
   const std::string& module = scopes.modules.back().path;
   if (!scopes.certain) return ExporterOrigin{{module}, Confidence::ancestor, source_of(metadata), {}};

@@ -39,9 +39,7 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
       }
       // The module stays on the node unless it is less than exact, so the other keys have to be of this module as well.
       if (!states_confidence || stated == Confidence::exact) add(*module, by_whence, *module, stated);
-    } else if (const auto scopes =
-                   node.captured == nullptr ? metadata::exporter_scopes(metadata) : metadata::exporter_scopes(node);
-               !scopes.modules.empty()) {
+    } else if (const auto scopes = metadata::exporter_scopes(node, metadata); !scopes.modules.empty()) {
       std::string_view text;  // the key that stated it
       for (const std::string_view key : {keys::name_space, keys::onnxscript_name_scopes, keys::name_scopes}) {
         text = find_property(metadata, key).value_or(text);
