@@ -210,6 +210,22 @@ def test_parallel_processes_give_equal_results(model):
     assert [row.error for row in parallel.modules] == pytest.approx([row.error for row in serial.modules], rel=1e-3)
 
 
+@pytest.mark.parametrize("quantize, jobs", [("int8-dynamic", 2), ("qdq", 1), ("float16", 1)])
+def test_a_file_of_pytorch_with_external_weights(quantize, jobs, tmp_path):
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).eval()
+    x = torch.randn(4, 64)
+    program = torch.onnx.export(net, (x,), dynamo=True, verbose=False, input_names=["x"])
+    errors = []
+    for name, external in (("inline", False), ("external", True)):
+        program.save(str(tmp_path / f"{name}.onnx"), external_data=external)
+        whence.annotate(tmp_path / f"{name}.onnx")
+        report = whence.sensitivity(tmp_path / f"{name}.onnx", [{"x": x.numpy()}], quantize=quantize, jobs=jobs, time=name == "external")
+        errors.append({each.module: each.error for each in report.modules})
+    assert (tmp_path / "external.onnx.data").exists() and {"0", "2"} <= errors[0].keys()
+    assert errors[0] == pytest.approx(errors[1]) and not report.notes
+
+
 def test_external_weights_count_as_size(tmp_path):
     whence.export(Encoder(128), example(), tmp_path / "m.onnx", external_data=True)
     size = sum(path.stat().st_size for path in tmp_path.glob("m.onnx*") if not path.name.endswith(".json"))
@@ -388,8 +404,8 @@ def test_external_weights_are_not_overwritten(tmp_path, run_main):
 def test_a_failure_is_not_cached(model, monkeypatch):
     measured = trial.run
     monkeypatch.setattr(trial, "run", lambda setting, nodes: trial.Outcome(failed="No space left on device"))
-    report = whence.sensitivity(model, sets(), modules=["head"], time=False)
-    assert report.modules[0].status == "failed" and "No space left" in report.notes[0]
+    with pytest.raises(whence.WhenceError, match="E0207.*fails for every module: No space left"):
+        whence.sensitivity(model, sets(), modules=["head"], time=False)
     monkeypatch.setattr(trial, "run", measured)
     assert whence.sensitivity(model, sets(), modules=["head"], time=False).modules[0].status == "measured"
 

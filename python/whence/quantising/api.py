@@ -89,6 +89,9 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
                                for plan in (*plans, all_nodes)],
                               [each.module or "(root)" for each in groups] + ["all modules"], jobs)
         all_outcome = outcomes.pop()
+        if all(each.failed for each in (*outcomes, all_outcome)):
+            raise error("E0207", "run_failed", f"{quantize} fails for every module: {all_outcome.failed}",
+                        "try another quantiser; if it names a file or operator, check that", file=str(source))
         size = trial.bytes_of(source)
         notes = [f"all modules quantised: {all_outcome.failed}"] if all_outcome.failed else []
         rows = [_row(group, outcome, all_outcome.size if leave_out else size, leave_out)
@@ -214,7 +217,7 @@ def _row(group: Group, outcome: Outcome, size: int, leave_out: bool) -> ModuleSe
 
 def _with_times(rows: list[ModuleSensitivity], groups: list[Group], with_submodules: bool, setting: Setting,
            nodes: Sequence[str], folder: Path) -> tuple[list[ModuleSensitivity], list[str]]:
-    source, quantised = trial.link_files(setting, folder / "timed"), folder / "all.onnx"
+    source, quantised = trial.copy_files(setting), folder / "all.onnx"
     example = quantisers.Example(setting.feeds, folder / "calibration.json", setting.external)
     try:
         with quantisers.quiet_logging():

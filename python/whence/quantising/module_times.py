@@ -37,7 +37,7 @@ def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
     """Returns microseconds per run of each module's own operators."""
     import onnxruntime
 
-    optimized = prefix.with_name(f"{prefix.name}.optimized.onnx")
+    optimized = path.with_name(f"{prefix.name}.optimized.onnx")  # it refers to the same external weights
     options = ort_session.session_options()
     options.enable_profiling = True
     options.profile_file_prefix = str(prefix)

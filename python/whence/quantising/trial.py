@@ -43,7 +43,7 @@ class Outcome:
 
 def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
     with tempfile.TemporaryDirectory(dir=setting.folder) as folder, quantisers.quiet_logging():
-        source, target = link_files(setting, Path(folder) / "source"), Path(folder) / "trial.onnx"
+        source, target = copy_files(setting), Path(folder) / "trial.onnx"
         example = Example(setting.feeds, Path(setting.folder) / "calibration.json", setting.external)
         try:
             quantisers.named(setting.quantiser).write(source, target, list(nodes), example)
@@ -58,14 +58,15 @@ def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
         return Outcome(max(errors, default=0.0), sum(bytes_of(each) for each in Path(folder).glob("*.onnx")))
 
 
-def link_files(setting: Setting, folder: Path) -> Path:
-    """Links the file into a separate folder, because quantisers write inferred models next to it. Returns its path."""
-    folder.mkdir()
-    for file in setting.files:
-        try:
-            os.link(file, folder / file.name)
-        except OSError:  # another file system
-            shutil.copyfile(file, folder / file.name)
+def copy_files(setting: Setting) -> Path:
+    """Returns the path of this process's copy of the file, next to which quantisers write inferred models. onnx refuses
+    links to external weights."""
+    folder = Path(setting.folder) / f"source-{os.getpid()}"
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=setting.folder) as unfinished:
+            for file in setting.files:
+                shutil.copyfile(file, Path(unfinished) / file.name)
+            shutil.copytree(unfinished, folder, copy_function=shutil.move)
     return folder / setting.files[0].name
 
 
