@@ -132,6 +132,29 @@ def test_a_fused_node_that_is_divided_again():
         assert json.loads(node.metadata_props["pkg.whence.modules"]) == ["b", "c"]
 
 
+def test_a_node_that_is_computed_again_is_replaced_also_if_others_read_it():
+    model = chain(("Relu", of_module("a")), ("Abs", of_module("b")), ("Softplus", of_module("c")))
+    relu, absolute, softplus = model.graph
+    other = onnx_ir.node("Exp", [absolute.outputs[0]])
+    other.metadata_props.update(of_module("d"))
+    model.graph.append(other)
+    model.graph.outputs.append(other.outputs[0])
+    with whence.keep():
+        fused = onnx_ir.node("Fused", [relu.outputs[0]], domain="tool")
+        model.graph.insert_before(softplus, fused)
+        softplus.outputs[0].replace_all_uses_with(fused.outputs[0], replace_graph_outputs=True)
+    assert json.loads(fused.metadata_props["pkg.whence.modules"]) == ["b", "c"]
+    assert absolute.metadata_props == of_module("b")
+
+
+def test_nodes_that_change_places_keep_their_own_module_as_primary():
+    model = chain(("Relu", of_module("a")), ("Neg", of_module("b")), ("Exp", of_module("c")))
+    with whence.keep():
+        assert pattern.RewriteRule(lambda op, x: op.Neg(op.Relu(x)), lambda op, x: op.Relu(op.Neg(x))).apply_to_model(model) == 1
+    assert [node.op_type for node in model.graph] == ["Neg", "Relu", "Exp"]
+    assert [node.metadata_props["pkg.whence.primary"] for node in list(model.graph)[:2]] == ["b", "a"]
+
+
 def test_node_that_is_left_out_passes_its_module_to_no_other():
     model = chain(("Relu", of_module("a")), ("Identity", of_module("b")), ("Tanh", of_module("c")))
     with whence.keep():
@@ -202,6 +225,30 @@ def test_branch_that_is_added_to_the_given_model_is_observed():
         softplus_of_abs().apply_to_model(model)
     fused = [node.metadata_props for node in model.graph.all_nodes() if node.op_type == "Fused"]
     assert [json.loads(keys["pkg.whence.modules"]) for keys in fused] == [["b", "c"], ["b", "c"]]
+
+
+def test_a_shared_node_that_vanishes_with_its_last_reader_is_of_that_reader_only():
+    """The mask that two layers compute alike is merged, and both attentions absorb it: the second one is of one layer."""
+    model = chain(("Relu", of_module("a")))
+    relu, = model.graph
+    masks = [onnx_ir.node("Abs", [model.graph.inputs[0]]) for _ in range(2)]
+    sums = [onnx_ir.node("Softmax", [mask.outputs[0]]) for mask in masks]
+    total = onnx_ir.node("Concat", [each.outputs[0] for each in (*sums, relu)], attributes={"axis": 0})
+    for layer, nodes in enumerate(zip(masks, sums, strict=True)):
+        for node in nodes:
+            node.metadata_props.update(of_module(f"layers.{layer}"))
+    model.graph.extend([*masks, *sums, total])
+    model.graph.outputs[0] = total.outputs[0]
+    with whence.keep() as report:
+        masks[1].outputs[0].replace_all_uses_with(masks[0].outputs[0])
+        fused = [onnx_ir.node("Attention", [model.graph.inputs[0]]) for _ in sums]
+        for old, new in zip(sums, fused, strict=True):
+            model.graph.insert_before(total, new)
+            old.outputs[0].replace_all_uses_with(new.outputs[0])
+    assert report.merged == 1 and report.replaced == 2
+    for layer, node in enumerate(fused):
+        assert node.metadata_props[SCOPES] == of_module(f"layers.{layer}")[SCOPES]
+        assert "pkg.whence.modules" not in node.metadata_props
 
 
 @pytest.mark.parametrize("wrong", ["model.onnx", 3])
@@ -359,7 +406,7 @@ def test_the_main_operations_of_an_operator(op_type, parts, main):
     nodes = [onnx_ir.node(part, [x]) for part in parts]
     for at, node in enumerate(nodes):
         node.metadata_props.update(of_module(f"m.{at}"))
-    sources = node_origins.sources_of(nodes, nodes[-1])
+    sources = node_origins.sources_of(nodes, nodes[-1], {})
     expected = f"m.{main[0]}" if len(main) == 1 else "m"
     assert node_origins.merge(op_type, sources).primary == expected
 

@@ -123,6 +123,7 @@ class _Observer:
         self.replacements: weakref.WeakSet[Any] = weakref.WeakSet()  # values that replaced another one
         # The replaced nodes of each node, and the node itself if it had an origin before.
         self.sources: weakref.WeakKeyDictionary[Any, list[Source]] = weakref.WeakKeyDictionary()
+        self.merged: weakref.WeakSet[Any] = weakref.WeakSet()  # nodes that replaced equal nodes
         self.inlined: weakref.WeakSet[Any] = weakref.WeakSet()  # nodes of functions, with the modules of their call
         # Nodes without an origin that replaced an equal node: what they were for is known only in part.
         self.known_in_part: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -197,7 +198,11 @@ class _Observer:
             return
         if any(new is value for node in dead for value in node.inputs):
             return  # the dead nodes were left out, not replaced
-        sources = node_origins.sources_of(dead, old.producer())
+        replaced = [*_computed_again(dead, added), *dead]
+        copies = {node: self.sources[node] for node in replaced if node in self.merged}
+        sources = node_origins.sources_of(replaced, old.producer(), copies)
+        if _are_equal(producer, old.producer()):
+            self.merged.add(producer)
         late = [nodes for node in dead for nodes in self.waiting.pop(node, [])]
         for nodes in [*late, added]:
             kinds = {node_origins.kind_of(node.op_type) for node in nodes} - {""}
@@ -251,8 +256,7 @@ class _Observer:
             own = node_origins.source_of(node, computed_value=True)
             self.sources[node] = [] if own is None else [own]
             if sources:
-                is_equal_node = own is not None and node not in self.new_nodes
-                _count(reports, "merged" if is_equal_node else "replaced")
+                _count(reports, "merged" if node in self.merged else "replaced")
                 if own is None and node not in self.new_nodes:
                     self.known_in_part.add(node)
         known = self.sources[node]
@@ -325,6 +329,30 @@ def _origins_of(nodes: list[Any]) -> list[Origin]:
 def _passes_input_to_output(node: Any) -> bool:
     return (all(value is None or value.producer() is None for value in node.inputs)
             and all(output.is_graph_output() for output in node.outputs))
+
+
+def _computed_again(dead: list[Any], added: list[Any]) -> list[Any]:
+    """Returns the nodes between the new nodes' inputs and the dead nodes that others still read: the new nodes compute
+    their results again. Returns nothing if the new nodes read other values than the ones before these nodes."""
+    max_nodes = 32
+    read = {value for node in added for value in node.inputs if value is not None and value.producer() not in added}
+    found: list[Any] = []
+    candidates = list(dead)
+    while candidates and read:
+        for value in candidates.pop().inputs:
+            if value is None or value in read or value.is_initializer():
+                continue
+            node = value.producer()
+            if node is None or node in added or len(found) == max_nodes:
+                return []
+            if node not in dead and node not in found:
+                found.append(node)
+                candidates.append(node)
+    return found[::-1]
+
+
+def _are_equal(node: Any, other: Any) -> bool:
+    return node.op_identifier() == other.op_identifier() and node.inputs == other.inputs and node.attributes == other.attributes
 
 
 def _bodies_of(node: Any) -> Iterator[Any]:

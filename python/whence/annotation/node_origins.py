@@ -152,11 +152,21 @@ def source_of(node: Any, computed_value: bool) -> Source | None:
     return None if origin is None else Source(node.op_type, origin, exporter_keys, computed_value)
 
 
-def sources_of(nodes: Sequence[Any], producer: Any) -> list[Source]:
+def sources_of(nodes: Sequence[Any], producer: Any, copies: Mapping[Any, Sequence[Source]]) -> list[Source]:
     """Returns the nodes with an origin. They are ``inferred`` at most if another one, which is no Constant, has none: it
-    may be of a module that they do not name. ``producer`` computed the replaced value."""
+    may be of a module that they do not name. ``producer`` computed the replaced value. ``copies``: the equal nodes that
+    were merged into a node. Of these, only those in the modules of the other nodes were replaced here: a mask that the
+    layers share vanishes with the last of them."""
     sources = {node: source_of(node, node is producer) for node in nodes}
+    own = {module for node, source in sources.items() if source is not None and node not in copies
+           for module in source.origin.modules}
+    for node, merged in copies.items():
+        near = [copy for copy in merged if own.intersection(copy.origin.modules)]
+        if near and (source := sources[node]) is not None:
+            sources[node] = source._replace(origin=merge(node.op_type, near))
     known = [source for source in sources.values() if source is not None]
+    if any(source.op_type != "Constant" for source in known):  # exporters write equal constants of several modules once
+        known = [source for source in known if source.op_type != "Constant"]
     if all(source is not None or node.op_type == "Constant" for node, source in sources.items()):
         return known
     return [source._replace(origin=at_most(source.origin, _INFERRED)) for source in known]
@@ -200,11 +210,14 @@ def _distinct(items: Iterable[str]) -> tuple[str, ...]:
 
 def _main_sources(op_type: str, sources: Sequence[Source]) -> list[Source]:
     """Returns the nodes that do what an operator of ``op_type`` is named after, by the rules of
-    annotator/operators/main_operation.cpp; if there are none, the nodes that computed the replaced values."""
+    annotator/operators/main_operation.cpp; if there are none, the nodes of this type, else those that computed the
+    replaced values."""
     kind = kind_of(op_type)
     for main in (kind, {"attention": "softmax", "norm": "norm step"}.get(kind, "")):
         if main and (named := [source for source in sources if kind_of(source.op_type) == main]):
             return named
+    if not kind and (equal := [source for source in sources if source.op_type == op_type]):
+        return equal
     return [source for source in sources if source.computed_value] or [sources[-1]]
 
 
