@@ -1,6 +1,8 @@
 """`whence.keep`: origins while onnxscript, onnx_ir and transformers edit a model in memory."""
 
 import json
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -274,6 +276,37 @@ def test_node_between_an_input_and_an_output_of_the_model_is_inside_the_root():
         pass
     keys = unchanged.metadata_props
     assert (keys["pkg.whence.module"], keys["pkg.whence.confidence"]) == ("", "ancestor") and not report.lost
+
+
+@pytest.mark.parametrize("opset", [17, 18])
+def test_only_nodes_of_the_model_are_reported(opset, tmp_path):
+    """In a process of its own, because onnxscript translates its functions once. For opset 17, onnx converts the file."""
+    net = """
+import torch, whence
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.LayerNorm(16)).eval()
+with whence.keep() as report:
+    program = torch.onnx.export(net, (torch.randn(2, 8),), dynamo=True, verbose=False, opset_version=OPSET)
+assert not report.lost, report
+keys = [node.metadata_props.get("pkg.torch.onnx.name_scopes", "") for node in program.model.graph]
+assert [eval(each)[-2] for each in keys] == ["0", "1", "2"], keys
+assert program.model.opset_imports[""] == OPSET
+"""
+    (tmp_path / "net.py").write_text(net.replace("OPSET", str(opset)))
+    done = subprocess.run([sys.executable, tmp_path / "net.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_graph_that_a_pass_exchanges(given):
+    """onnxscript converts to an earlier opset by onnx, which returns another model without metadata."""
+    stated = {"Relu": annotated("a", 1), "Softmax": annotated("b", 2), "Tanh": annotated("c", 3)}
+    model = chain(*stated.items())
+    model.graph.opset_imports[""] = 20
+    before = model.graph
+    with whence.keep(model if given else None) as report:
+        onnxscript.version_converter.convert_version(model, 17, fallback=True)
+    assert model.graph is not before and model.graph.opset_imports[""] == 17
+    assert {node.op_type: node.metadata_props for node in model.graph} == stated and report.lost == []
 
 
 def test_methods_of_onnx_ir_are_restored_after_an_error():

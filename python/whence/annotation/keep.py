@@ -3,7 +3,8 @@
 onnxscript's rewriter, optimizer and version converter, onnx_ir's passes and the fusions of transformers edit graphs by
 three methods of onnx_ir: they create a node, they let the readers of a value read another one, and they remove what
 nobody reads any longer. ``keep`` observes these methods. The nodes that nobody reads after a replacement are what the
-new nodes replaced.
+new nodes replaced. A pass may also exchange the whole graph, as the version converter does where it uses onnx's; its nodes
+are those that computed values of the same names before.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class _Observer:
 
     def install(self, ir: Any) -> None:
         create, replace_uses, replace_input = ir.Node.__init__, ir.Value.replace_all_uses_with, ir.Node.replace_input_with
-        merger = _merger_class()
+        merger, run_pass = _merger_class(), ir.passes.PassBase.__call__
         copy_merged = getattr(merger, "copy_merged_metadata", None)
 
         def node_created(node: Any, *args: Any, **kwargs: Any) -> None:
@@ -147,6 +148,14 @@ class _Observer:
             before = node.inputs[index] if index < len(node.inputs) else None
             self.observe(lambda: replace_input(node, index, value), before, value)
 
+        def pass_called(graph_pass: Any, model: Any) -> Any:
+            before = getattr(model, "model", model).graph  # a model, or the result of another pass
+            result = run_pass(graph_pass, model)
+            if result.model.graph is not before:
+                with _lock:
+                    self.graph_exchanged(before, result.model.graph)
+            return result
+
         def metadata_merged(self: Any, from_nodes: Any, to: Any) -> None:
             """Leaves whence's keys as they are: the merger takes an empty text, the root, for a missing key."""
             nodes = [to] if isinstance(to, ir.Node) else list(to)
@@ -157,7 +166,7 @@ class _Observer:
                     node_origins.restore(keys, node.metadata_props)
 
         observed = [(ir.Node, "__init__", node_created), (ir.Value, "replace_all_uses_with", uses_replaced),
-                    (ir.Node, "replace_input_with", input_replaced)]
+                    (ir.Node, "replace_input_with", input_replaced), (ir.passes.PassBase, "__call__", pass_called)]
         if copy_merged is not None:
             observed.append((merger, "copy_merged_metadata", metadata_merged))
         for owner, name, method in observed:
@@ -208,6 +217,18 @@ class _Observer:
             kinds = {node_origins.kind_of(node.op_type) for node in nodes} - {""}
             for node in nodes:
                 self.inherit(node, sources, kinds, old.producer(), reports)
+
+    def graph_exchanged(self, before: Any, after: Any) -> None:
+        reports = [block.report for block in self.blocks if before in block.graphs or after in block.graphs]
+        makers = {output.name: node for node in before for output in node.outputs if output.name}
+        for node in after if reports else ():
+            earlier = next((makers[output.name] for output in node.outputs if output.name in makers), None)
+            if earlier is None or not node_origins.is_unknown(node.metadata_props):
+                continue
+            if _has_equal_names(node, earlier):
+                node.metadata_props.update(earlier.metadata_props)
+            else:
+                self.inherit(node, node_origins.sources_of([earlier], earlier, {}), set(), earlier, reports)
 
     def nodes_that_died(self, producer: Any) -> list[Any]:
         """Returns ``producer`` and the nodes before it that nobody reads any longer, in an order in which the last one is
@@ -280,11 +301,18 @@ class _Observer:
         chosen = {id(node.graph) for node in nodes}
         owners = {id(body): node for graph in graphs.values() for node in graph for body in _bodies_of(node)}
         open_nodes: list[Any] = []
+
+        def states_nothing(graph: Any) -> bool:
+            """Returns true for the body of a function that a tool built, and for a model without origins."""
+            owner = owners.get(id(graph))
+            return (id(graph) not in chosen and all(node_origins.is_unknown(node.metadata_props) for node in graph)
+                    and (owner is None or states_nothing(owner.graph)))
+
         for graph in graphs.values():
             _drop_templates(graph)
+            if states_nothing(graph):
+                continue
             unknown = [node for node in graph if node_origins.is_unknown(node.metadata_props)]
-            if len(unknown) == len(graph) and id(graph) not in chosen and id(graph) not in owners:
-                continue  # the body of a function that a tool built, or a model without origins
             for node in reversed(unknown):
                 self.infer(node, [use.node for output in node.outputs for use in output.uses()], block.report)
             for node in unknown:
@@ -349,6 +377,13 @@ def _computed_again(dead: list[Any], added: list[Any]) -> list[Any]:
                 found.append(node)
                 candidates.append(node)
     return found[::-1]
+
+
+def _has_equal_names(node: Any, other: Any) -> bool:
+    def names(each: Any) -> list[str | None]:
+        return [value.name if value is not None else None for value in (*each.inputs, *each.outputs)]
+
+    return node.op_type == other.op_type and names(node) == names(other)
 
 
 def _are_equal(node: Any, other: Any) -> bool:
