@@ -1,7 +1,8 @@
 // Placement: the devices of a model's nodes by rules over modules, with the weights and time of each device and the
 // values that cross between devices.
 //
-// The first rule that matches a node's module decides; for a node of several modules, one matching module is enough.
+// The first rule that matches a node's module decides; for a node of several modules, the module of its main operation,
+// or else any of them.
 #pragma once
 
 #include <cstdint>

@@ -74,8 +74,8 @@ std::string to_text(const Placement& placement) {
             each.from + " to " + each.to + "\n";
   }
   if (placement.of_several > 0) {
-    text +=
-        std::to_string(placement.of_several) + " nodes belong to modules of several devices; the first rule decides\n";
+    text += std::to_string(placement.of_several) +
+            " nodes belong to modules of several devices; the module of the main operation decides\n";
   }
   text += "session.layer_assignment_settings: " + placement.settings + "\n";
   return placement.compared ? text + comparison_text(*placement.compared) : text;

@@ -44,13 +44,22 @@ def test_nodes_get_the_origins_that_the_file_gets(form, case):
     model = {"program": case.export, "ir": lambda: case.export().model, "proto": lambda: onnx.load(case.path),
              "ir with external weights": lambda: onnx_ir.load(case.path)}[form]()
     report = whence.annotate(model, case.sidecar)
-    nodes = model.graph.node if form == "proto" else getattr(model, "model", model).graph
-    if form == "proto":
-        nodes = onnx_ir.from_proto(model).graph
+    nodes = onnx_ir.from_proto(model).graph if form == "proto" else getattr(model, "model", model).graph
     assert origins(nodes) == origins_in(case.annotated)
     assert any(keys["pkg.whence.module"] == "second" for _, keys in origins(nodes))
     assert (report.matched, report.nodes, report.path) == (case.report.matched, case.report.nodes, None)
     assert str(report).startswith("in memory: ")
+
+
+def test_a_model_whose_external_weights_were_not_loaded(case):
+    """A ModelProto does not state in which folder they are."""
+    model = onnx.load(case.path, load_external_data=False)
+    before = [tensor.SerializeToString() for tensor in model.graph.initializer]
+    assert any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in model.graph.initializer)
+    whence.annotate(model, case.sidecar)
+    assert [(name, keys["pkg.whence.module"]) for name, keys in origins(onnx_ir.from_proto(model).graph)] == [
+        (name, keys["pkg.whence.module"]) for name, keys in origins_in(case.annotated)]
+    assert [tensor.SerializeToString() for tensor in model.graph.initializer] == before
 
 
 def test_complete_model_equals_the_annotated_file(case):

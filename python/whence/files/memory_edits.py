@@ -108,6 +108,25 @@ def _replace_entries(target: Any, source: Any) -> None:
     target.update(source)
 
 
+def without_external_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Returns a model that states only types and shapes of external weights: a ModelProto does not state in which folder
+    they are. Returns the model itself if it has none."""
+    import onnx
+
+    def external(each: onnx.ModelProto) -> list[onnx.TensorProto]:
+        return [tensor for graph in graphs(each.graph) for tensor in graph.initializer
+                if tensor.data_location == onnx.TensorProto.EXTERNAL]
+
+    if not external(model):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for tensor in external(copy):
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
+    return copy
+
+
 def apply_to_proto(edited: Path, model: onnx.ModelProto) -> None:
     """Like apply_to_ir."""
     import onnx as library

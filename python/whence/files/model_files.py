@@ -97,7 +97,7 @@ def edited(model: Any, argument: str = "model") -> Iterator[str]:
             yield str(path)
             memory_edits.apply_to_ir(path, ir_model)
         return
-    with as_file(model, argument) as name:
+    with as_file(memory_edits.without_external_weights(model), argument) as name:
         yield name
         memory_edits.apply_to_proto(Path(name), model)
 
