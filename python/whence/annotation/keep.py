@@ -215,8 +215,9 @@ class _Observer:
         late = [nodes for node in dead for nodes in self.waiting.pop(node, [])]
         for nodes in [*late, added]:
             kinds = {node_origins.kind_of(node.op_type) for node in nodes} - {""}
+            moved = _moved_nodes(nodes, sources)
             for node in nodes:
-                self.inherit(node, sources, kinds, old.producer(), reports)
+                self.inherit(node, [moved[node]] if node in moved else sources, kinds, old.producer(), reports)
 
     def graph_exchanged(self, before: Any, after: Any) -> None:
         reports = [block.report for block in self.blocks if before in block.graphs or after in block.graphs]
@@ -384,6 +385,15 @@ def _has_equal_names(node: Any, other: Any) -> bool:
         return [value.name if value is not None else None for value in (*each.inputs, *each.outputs)]
 
     return node.op_type == other.op_type and names(node) == names(other)
+
+
+def _moved_nodes(nodes: list[Any], sources: list[Source]) -> dict[Any, Source]:
+    """Returns the replaced node of each node if they only changed places: Transpose(Relu(x)) became Relu(Transpose(x))."""
+    before = {source.op_type: source for source in sources}
+    after = {node.op_type: node for node in nodes}
+    if len(nodes) < 2 or before.keys() != after.keys() or not len(before) == len(sources) == len(nodes):
+        return {}
+    return {node: before[op_type] for op_type, node in after.items()}
 
 
 def _are_equal(node: Any, other: Any) -> bool:

@@ -210,14 +210,11 @@ def _distinct(items: Iterable[str]) -> tuple[str, ...]:
 
 def _main_sources(op_type: str, sources: Sequence[Source]) -> list[Source]:
     """Returns the nodes that do what an operator of ``op_type`` is named after, by the rules of
-    annotator/operators/main_operation.cpp; if there are none, the nodes of this type, else those that computed the
-    replaced values."""
+    annotator/operators/main_operation.cpp; if there are none, the nodes that computed the replaced values."""
     kind = kind_of(op_type)
     for main in (kind, {"attention": "softmax", "norm": "norm step"}.get(kind, "")):
         if main and (named := [source for source in sources if kind_of(source.op_type) == main]):
             return named
-    if not kind and (equal := [source for source in sources if source.op_type == op_type]):
-        return equal
     return [source for source in sources if source.computed_value] or [sources[-1]]
 
 
