@@ -19,7 +19,7 @@ from typing import Any
 
 from ..base.optional_packages import import_optional
 from ..base.report_printing import Printed, counted
-from . import node_origins
+from . import edited_graphs, node_origins
 from .node_origins import Origin, Source
 from .observed_graphs import ObservedGraphs
 
@@ -207,15 +207,15 @@ class _Observer:
             return
         if any(new is value for node in dead for value in node.inputs):
             return  # the dead nodes were left out, not replaced
-        replaced = [*_computed_again(dead, added), *dead]
-        copies = {node: self.sources[node] for node in replaced if node in self.merged}
-        sources = node_origins.sources_of(replaced, old.producer(), copies)
-        if _are_equal(producer, old.producer()):
+        gone = [*edited_graphs.computed_again(dead, added), *dead]
+        copies = {node: self.sources[node] for node in gone if node in self.merged}
+        sources = node_origins.sources_of(gone, old.producer(), copies)
+        if edited_graphs.are_equal(producer, old.producer()):
             self.merged.add(producer)
         late = [nodes for node in dead for nodes in self.waiting.pop(node, [])]
         for nodes in [*late, added]:
             kinds = {node_origins.kind_of(node.op_type) for node in nodes} - {""}
-            moved = _moved_nodes(nodes, sources)
+            moved = edited_graphs.moved_nodes(nodes, sources)
             for node in nodes:
                 self.inherit(node, [moved[node]] if node in moved else sources, kinds, old.producer(), reports)
 
@@ -226,7 +226,7 @@ class _Observer:
             earlier = next((makers[output.name] for output in node.outputs if output.name in makers), None)
             if earlier is None or not node_origins.is_unknown(node.metadata_props):
                 continue
-            if _has_equal_names(node, earlier):
+            if edited_graphs.has_equal_names(node, earlier):
                 node.metadata_props.update(earlier.metadata_props)
             else:
                 self.inherit(node, node_origins.sources_of([earlier], earlier, {}), set(), earlier, reports)
@@ -294,13 +294,14 @@ class _Observer:
 
     def finish(self, block: _Block) -> None:
         """Gives nodes without an origin the common module of their readers, or else of the nodes that they read, or else
-        that of the node in whose body they are. Between an input and an output of the model, it is the root. Leaves nodes for which annotate found no module."""
+        that of the node in whose body they are. Between an input and an output of the model, it is the root. Leaves nodes for
+        which annotate found no module."""
         gc.collect()  # graphs that tools no longer use may refer to themselves
         nodes = block.graphs.nodes()
         graphs = {id(node.graph): node.graph for node in [*block.new_nodes, *nodes]
                   if node.graph is not None and node.graph in block.graphs}
         chosen = {id(node.graph) for node in nodes}
-        owners = {id(body): node for graph in graphs.values() for node in graph for body in _bodies_of(node)}
+        owners = {id(body): node for graph in graphs.values() for node in graph for body in edited_graphs.bodies_of(node)}
         open_nodes: list[Any] = []
 
         def states_nothing(graph: Any) -> bool:
@@ -328,7 +329,7 @@ class _Observer:
                 owner = owners.get(id(owner.graph))
             if owner is not None:
                 self.infer(node, [owner], block.report, inside=True)
-            elif _passes_input_to_output(node):
+            elif edited_graphs.passes_input_to_output(node):
                 block.report.by_neighbours += 1
                 node_origins.write(node_origins.INSIDE_ROOT, node.metadata_props, node.domain, node.op_type, "dataflow")
         block.report.lost += [node.name or node.op_type for node in open_nodes
@@ -355,58 +356,10 @@ def _origins_of(nodes: list[Any]) -> list[Origin]:
     return [origin for origin in stated if origin is not None]
 
 
-def _passes_input_to_output(node: Any) -> bool:
-    return (all(value is None or value.producer() is None for value in node.inputs)
-            and all(output.is_graph_output() for output in node.outputs))
 
 
-def _computed_again(dead: list[Any], added: list[Any]) -> list[Any]:
-    """Returns the nodes between the new nodes' inputs and the dead nodes that others still read: the new nodes compute
-    their results again. Returns nothing if the new nodes read other values than the ones before these nodes."""
-    max_nodes = 32
-    read = {value for node in added for value in node.inputs if value is not None and value.producer() not in added}
-    found: list[Any] = []
-    candidates = list(dead)
-    while candidates and read:
-        for value in candidates.pop().inputs:
-            if value is None or value in read or value.is_initializer():
-                continue
-            node = value.producer()
-            if node is None or node in added or len(found) == max_nodes:
-                return []
-            if node not in dead and node not in found:
-                found.append(node)
-                candidates.append(node)
-    return found[::-1]
 
 
-def _has_equal_names(node: Any, other: Any) -> bool:
-    def names(each: Any) -> list[str | None]:
-        return [value.name if value is not None else None for value in (*each.inputs, *each.outputs)]
-
-    return node.op_type == other.op_type and names(node) == names(other)
-
-
-def _moved_nodes(nodes: list[Any], sources: list[Source]) -> dict[Any, Source]:
-    """Returns the replaced node of each node if they only changed places: Transpose(Relu(x)) became Relu(Transpose(x))."""
-    before = {source.op_type: source for source in sources}
-    after = {node.op_type: node for node in nodes}
-    if len(nodes) < 2 or before.keys() != after.keys() or not len(before) == len(sources) == len(nodes):
-        return {}
-    return {node: before[op_type] for op_type, node in after.items()}
-
-
-def _are_equal(node: Any, other: Any) -> bool:
-    return node.op_identifier() == other.op_identifier() and node.inputs == other.inputs and node.attributes == other.attributes
-
-
-def _bodies_of(node: Any) -> Iterator[Any]:
-    """Yields the graphs in the node's attributes: the branches of an If, the body of a Loop."""
-    for attribute in node.attributes.values():
-        if attribute.type.name == "GRAPH":
-            yield attribute.as_graph()
-        elif attribute.type.name == "GRAPHS":
-            yield from attribute.as_graphs()
 
 
 def _count(reports: list[KeepReport], kind: str) -> None:

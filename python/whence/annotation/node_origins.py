@@ -178,10 +178,9 @@ def at_most(origin: Origin, confidence: int) -> Origin:
 
 def merge(op_type: str, sources: Sequence[Source], kinds: Set[str] = frozenset()) -> Origin:
     """Returns the origin of a node of ``op_type`` that, with nodes of these ``kinds``, replaces ``sources``: at least one."""
-    every, main = [source.origin for source in sources], [source.origin for source in _main_sources(op_type, sources)]
-    if not kind_of(op_type):
-        main = [_without_main(source.origin) if kind_of(source.op_type) in kinds else source.origin
-                for source in _main_sources(op_type, sources)]
+    every = [source.origin for source in sources]
+    main = [source.origin if kind_of(op_type) or kind_of(source.op_type) not in kinds else _without_main(source.origin)
+            for source in _main_sources(op_type, sources)]
     return Origin(_distinct(module for origin in every for module in origin.modules),
                   common_module(origin.primary for origin in main), max(_MATCHED, *(origin.confidence for origin in every)),
                   tuple(sorted({number for origin in every for number in origin.operations})),
