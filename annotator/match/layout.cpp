@@ -125,8 +125,11 @@ class LayoutPaths {
         agree &= vote.units == best->units;
         if (vote.complete && !best->complete) best = &vote;
       }
-      placement_.place(f, best->units, agree && best->complete ? Confidence::matched : Confidence::inferred,
-                       MatchRule::layout);
+      // Names decide later which of the operations the node is for.
+      const bool shared = best->shared && !placement_.one_scope(best->units);
+      const Confidence confidence = agree && best->complete ? Confidence::matched : Confidence::inferred;
+      placement_.place(f, best->units, shared ? Confidence::ancestor : confidence, MatchRule::layout);
+      placement_.matches[f].shared = shared;
     }
   }
 
@@ -134,6 +137,7 @@ class LayoutPaths {
   struct Vote {
     std::vector<UnitIndex> units;
     bool complete;
+    bool shared;  // the reference's node serves several operations, such as a size that several of them read
   };
 
   HasPartner<Side::foreign> foreign_has_partner() const {
@@ -188,10 +192,12 @@ class LayoutPaths {
     return same == 0 ? 0 : 2 * same + (rearranges_only(r) ? 1 : 0);
   }
 
+  // Returns true if the operations compute nothing but sizes: a view to a dynamic size concatenates it.
   bool rearranges_only(ReferenceNode r) const {
-    const auto& units = placement_.reference.units_of_node[r];
-    return std::all_of(units.begin(), units.end(),
-                       [&](UnitIndex unit) { return placement_.reference.nodes_of_unit[unit].empty(); });
+    return std::ranges::all_of(placement_.reference.units_of_node[r], [&](UnitIndex unit) {
+      return std::ranges::all_of(placement_.reference.nodes_of_unit[unit],
+                                 [&](ReferenceNode each) { return r_.nodes[each].computes_sizes; });
+    });
   }
 
   void vote(const std::vector<ForeignNode>& f_path, const std::vector<ReferenceNode>& r_path) {
@@ -211,7 +217,8 @@ class LayoutPaths {
       for (std::size_t k = j + 1; is_single && k < after && score(i, k) > 1 && rearranges_only(r_path[k]); ++k) {
         add(units, r_path[k]);
       }
-      votes_[f_path[i]].push_back({units, f_path.size() == r_path.size() && pairs.size() == f_path.size()});
+      votes_[f_path[i]].push_back({units, f_path.size() == r_path.size() && pairs.size() == f_path.size(),
+                                   placement_.reference.shared_nodes.contains(r_path[j])});
     }
   }
 

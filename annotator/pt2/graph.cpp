@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::string_view higher_order =
     "torch.ops.higher_order.";  // begins the targets of operators that take graphs
+// begins the module stack that torch.export states for an operation without one, such as a size of an input
+constexpr std::string_view no_module_stack = "_empty_nn_module_stack";
 
 std::string device_name(const Part& device) {
   std::string name = device.at("type").text();
@@ -321,7 +323,7 @@ void ExportedGraph::place(const Part& node, Origin& origin) {
   origin.basis = ScopeBasis::enclosing;
   if (!metadata.has("nn_module_stack")) return;
   const std::string_view text = metadata.at("nn_module_stack").view();
-  if (!call_stack_.empty() && text == call_stack_) return;
+  if (text.starts_with(no_module_stack) || (!call_stack_.empty() && text == call_stack_)) return;
   if (region_ != nullptr) {
     const auto [scope, basis] = modules_.place_in(*region_, text);
     origin.scope = scope;

@@ -62,6 +62,23 @@ std::set<SymbolId> symbols_of(const Constraint& constraint) {
   return found;
 }
 
+// Returns the symbols that decide whether an equality holds. A factor of both sides does not, such as the batch b in
+// b*n == b*4*(n//4).
+std::set<SymbolId> deciding_symbols(const Constraint& equality) {
+  const Size difference = equality.any[0].left - equality.any[0].right;
+  std::set<SymbolId> found = symbols_of(equality);
+  std::erase_if(found, [&](SymbolId id) {
+    const Size rest = difference.with([&](SymbolId other) { return other == id ? Size(1) : Size::symbol(other); });
+    return certainly_equal(difference, Size::symbol(id) * rest);
+  });
+  return found;
+}
+
+bool is_known(const Constraint& constraint) {
+  return std::ranges::all_of(constraint.any,
+                             [](const Comparison& each) { return each.left.is_known() && each.right.is_known(); });
+}
+
 // Returns true for a condition of the form left == right.
 bool is_equality(const Constraint& constraint) {
   return constraint.any.size() == 1 && constraint.any[0].relation == Relation::equal;
@@ -313,7 +330,7 @@ std::vector<Constraint> read_guards(const Part& guards, const Program& program) 
     auto read = read_constraints(guards[i].view(), names);
     if (!read) continue;
     for (Constraint& each : *read) {
-      if (std::ranges::find(all, each) == all.end()) all.push_back(std::move(each));
+      if (is_known(each) && std::ranges::find(all, each) == all.end()) all.push_back(std::move(each));
     }
   }
   return all;
@@ -334,7 +351,7 @@ void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& prom
       assume(program, guard);
       continue;
     }
-    for (const SymbolId id : symbols_of(guard)) {
+    for (const SymbolId id : deciding_symbols(guard)) {
       if (promised.contains(id)) {
         throw Error(Code::baked_size,
                     "the program was exported for " + text + " and computes something else at other sizes: " +
@@ -347,12 +364,12 @@ void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& prom
   if (!fixed.empty()) {
     notes.push_back(warning(Code::baked_size,
                             "the program computes something else at other sizes of " + fixed +
-                                " according to its guards: the file has the size of the example",
+                                " according to its guards: only the size of the example is valid",
                             "compute the size from the input's shape in the model", place));
   }
   if (!ranges.empty()) {
     notes.push_back(warning(Code::baked_size,
-                            "the file is only valid if " + ranges + ": the model has conditions on sizes",
+                            "the program is only valid if " + ranges + ": the model has conditions on sizes",
                             "export the program again from an example on the other side of the condition", place));
   }
   for (const SymbolId id : sizes) fix(program, id);

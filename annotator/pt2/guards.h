@@ -18,8 +18,8 @@ namespace whence::pt2 {
 // Returns the conditions of `guards_code` on sizes of the program's inputs; other conditions are skipped.
 std::vector<Constraint> read_guards(const Part& guards, const Program& program);
 
-// Keeps the conditions that are decisions in `program`. An equality holds at few sizes, so the sizes in it become
-// fixed; throws Error(baked_size) for a size in `promised`, which must stay dynamic. All other decisions are reported.
+// Keeps the conditions that are decisions in `program`. An equality holds at few sizes, so the sizes that decide it
+// become fixed; throws Error(baked_size) for a size in `promised`, which must stay dynamic. All other decisions are reported.
 void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& promised, const Place& place,
                   Program& program, Diagnostics& notes);
 

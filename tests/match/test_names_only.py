@@ -240,3 +240,21 @@ def test_scopes_that_are_not_modules_are_ignored(tmp_path):
     # Graphs are captured for regions that are called more than once: any of the calls may be this one.
     assert [(metadata["module"], metadata["confidence"]) for metadata in annotated[:2]] == [("", "ancestor"), ("fc", "inferred")]
     assert "_" not in annotated[2].get("module", "")
+
+
+def test_a_node_without_keys_between_nodes_of_one_module_is_inside_it(tmp_path):
+    """onnxscript's builder leaves casts that it inserts without keys. A cast between two modules stays open."""
+    operators = ["Relu", "Cast", "Neg", "Cast", "Relu"]
+    nodes = [onnx.helper.make_node(operator, [f"x{at}"], [f"x{at + 1}"], name=f"n{at}", **({"to": 1} if operator == "Cast" else {}))
+             for at, operator in enumerate(operators)]
+    for at, scopes in ((0, ["", "mlp"]), (2, ["", "mlp"]), (4, ["", "head"])):
+        nodes[at].metadata_props.add(key="pkg.onnxscript.name_scopes", value=repr(scopes))
+        nodes[at].metadata_props.add(key="pkg.onnxscript.class_hierarchy", value=repr(["Model", "Linear"]))
+    values = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in ("x0", "x5")]
+    graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10),
+              tmp_path / "model.onnx")
+    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx")
+    annotated = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert [(each.get("module"), each["confidence"]) for each in annotated] == [
+        ("mlp", "inferred"), ("mlp", "ancestor"), ("mlp", "inferred"), (None, "unattributed"), ("head", "inferred")]

@@ -203,14 +203,22 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
 
 
 def write(captured_program: Captured, sidecar: Path) -> tuple[dict[str, Any], list[Diagnostic]]:
-    """Writes the sidecar of a program; returns the row for Recording.files and the diagnostics to report.
+    """Writes the sidecar of a program; returns the row for Recording.files and the diagnostics to report, which name the
+    model instead of the temporary archive.
 
     Raises WhenceError: E0303 for a program that PyTorch cannot save, E0401.
     """
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         report = run_json("record", _saved(captured_program, Path(folder) / "model.pt2"), "-o", sidecar)
+    diagnostics = [Diagnostic.from_json(entry) for entry in report["diagnostics"]]
+    name = captured_program.model or str(captured_program)
     return ({"file": str(sidecar), "operations": report["operations"], "modules": report["modules"],
-             "complete": True}, [Diagnostic.from_json(entry) for entry in report["diagnostics"]])
+             "complete": True}, [_without_file(each, f"{name}: {each.message}") for each in diagnostics])
+
+
+def _without_file(diagnostic: Diagnostic, message: str) -> Diagnostic:
+    return dataclasses.replace(diagnostic, message=message,
+                               where={name: where for name, where in diagnostic.where.items() if name != "file"})
 
 
 def _saved(captured_program: Captured, archive: Path) -> Path:
@@ -225,6 +233,5 @@ def _saved(captured_program: Captured, archive: Path) -> Path:
 def unrecorded(captured_program: Captured, failure: WhenceError, sidecar: Path) -> list[Diagnostic]:
     """Returns the warnings for a program that cannot be recorded."""
     what = f"{captured_program} is not recorded, and {sidecar.name} is not written"
-    return [dataclasses.replace(each, severity="warning", message=f"{what}: {each.message}",
-                                where={name: where for name, where in each.where.items() if name != "file"})
+    return [dataclasses.replace(_without_file(each, f"{what}: {each.message}"), severity="warning")
             for each in failure.diagnostics]
