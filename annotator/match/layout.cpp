@@ -192,12 +192,10 @@ class LayoutPaths {
     return same == 0 ? 0 : 2 * same + (rearranges_only(r) ? 1 : 0);
   }
 
-  // Returns true if the operations compute nothing but sizes: a view to a dynamic size concatenates it.
   bool rearranges_only(ReferenceNode r) const {
-    return std::ranges::all_of(placement_.reference.units_of_node[r], [&](UnitIndex unit) {
-      return std::ranges::all_of(placement_.reference.nodes_of_unit[unit],
-                                 [&](ReferenceNode each) { return r_.nodes[each].computes_sizes; });
-    });
+    const auto& units = placement_.reference.units_of_node[r];
+    return std::all_of(units.begin(), units.end(),
+                       [&](UnitIndex unit) { return placement_.reference.nodes_of_unit[unit].empty(); });
   }
 
   void vote(const std::vector<ForeignNode>& f_path, const std::vector<ReferenceNode>& r_path) {

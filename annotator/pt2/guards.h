@@ -19,7 +19,8 @@ namespace whence::pt2 {
 std::vector<Constraint> read_guards(const Part& guards, const Program& program);
 
 // Keeps the conditions that are decisions in `program`. An equality holds at few sizes, so the sizes that decide it
-// become fixed; throws Error(baked_size) for a size in `promised`, which must stay dynamic. All other decisions are reported.
+// become fixed; throws Error(baked_size) for a size in `promised`, which must stay dynamic. All other decisions are
+// reported.
 void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& promised, const Place& place,
                   Program& program, Diagnostics& notes);
 
