@@ -32,7 +32,7 @@ def main() -> int:
     command("validate bert.slim.onnx --baseline bert.onnx --depth 1")
     command("select bert.slim.onnx --modules 'encoder.layer.1.attention' --ops Gemm")
     reports = [whence.validate(path) for path in ("exported/model.onnx", "bert.slim.onnx")]
-    return 0 if all(report.coverage.percent > 99 for report in reports) else 1
+    return 0 if all(report.coverage.percent > 95 for report in reports) else 1
 
 
 if __name__ == "__main__":
