@@ -22,8 +22,8 @@ struct ExporterScopes {
   bool certain = true;  // false: the node belongs to the last module or to one inside it
 };
 ExporterScopes exporter_scopes(const onnx_file::OnnxProperties& metadata);
-// The same for a node: in a call of a captured graph, it has the modules of its own call. `metadata`: that of the node,
-// with entries that it shares with others.
+// Like exporter_scopes(metadata), but a node in a call of a captured graph has the modules of its own call.
+// `metadata`: the node's list of entries, for callers that already have it.
 ExporterScopes exporter_scopes(const onnx_file::OnnxNode& node, const onnx_file::OnnxProperties& metadata);
 ExporterScopes exporter_scopes(const onnx_file::OnnxNode& node);
 

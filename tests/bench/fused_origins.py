@@ -199,7 +199,7 @@ def judge(unfused: File, fused: File) -> tuple[int, list[str]]:
 
 
 def perturb(model: torch.nn.Module) -> None:
-    """Makes parameters different that are equal in a new model, such as those of norms."""
+    """Adds noise to all parameters, because those of norms are equal in a new model."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.02 * torch.randn_like(parameter)

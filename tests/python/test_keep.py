@@ -230,7 +230,7 @@ def test_branch_that_is_added_to_the_given_model_is_observed():
 
 
 def test_a_shared_node_that_vanishes_with_its_last_reader_is_of_that_reader_only():
-    """The mask that two layers compute alike is merged, and both attentions absorb it: the second one is of one layer."""
+    """Merges the equal masks of two layers, then fuses each attention with the mask. Each has only its own layer's module."""
     model = chain(("Relu", of_module("a")))
     relu, = model.graph
     masks = [onnx_ir.node("Abs", [model.graph.inputs[0]]) for _ in range(2)]

@@ -63,10 +63,10 @@ def copy_files(setting: Setting) -> Path:
     links to external weights."""
     folder = Path(setting.folder) / f"source-{os.getpid()}"
     if not folder.exists():
-        with tempfile.TemporaryDirectory(dir=setting.folder) as unfinished:
-            for file in setting.files:
-                shutil.copyfile(file, Path(unfinished) / file.name)
-            shutil.copytree(unfinished, folder, copy_function=shutil.move)
+        unfinished = Path(tempfile.mkdtemp(dir=setting.folder))
+        for file in setting.files:
+            shutil.copyfile(file, unfinished / file.name)
+        unfinished.rename(folder)
     return folder / setting.files[0].name
 
 
