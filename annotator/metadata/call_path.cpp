@@ -86,9 +86,9 @@ std::vector<CalledModule> read_lists(const onnx_file::OnnxProperties& metadata, 
 
 // Removes scopes that are not modules: PyTorch adds a root to captured graphs and a placeholder for unknown modules.
 void drop_non_module_scopes(std::vector<CalledModule>& modules) {
-  constexpr std::string_view captured_root = "_export_root", unknown = "_empty_nn_module_stack";
+  using keys::captured_root;
   std::erase_if(modules, [&](CalledModule& module) {
-    if (module.path == captured_root || module.path.starts_with(unknown)) return true;
+    if (module.path == captured_root || module.path.starts_with(keys::no_module_stack)) return true;
     if (module.path.starts_with(captured_root) && module.path[captured_root.size()] == '.') {
       module.path.erase(0, captured_root.size() + 1);
     }

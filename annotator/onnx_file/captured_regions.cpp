@@ -20,8 +20,7 @@ namespace whence::onnx_file {
 namespace {
 
 namespace keys = origin::keys;
-
-constexpr std::string_view captured_root = "_export_root";
+using keys::captured_root;
 
 // A node of a captured graph.
 struct CapturedNode {

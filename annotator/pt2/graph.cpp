@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "annotator/convert/op_table.h"
+#include "annotator/origin/keys/torch.h"
 #include "annotator/pt2/checks.h"
 #include "annotator/pt2/fx_sources.h"
 #include "annotator/pt2/operands.h"
@@ -22,8 +23,6 @@ namespace {
 
 constexpr std::string_view higher_order =
     "torch.ops.higher_order.";  // begins the targets of operators that take graphs
-// begins the module stack that torch.export states for an operation without one, such as a size of an input
-constexpr std::string_view no_module_stack = "_empty_nn_module_stack";
 
 std::string device_name(const Part& device) {
   std::string name = device.at("type").text();
@@ -323,7 +322,7 @@ void ExportedGraph::place(const Part& node, Origin& origin) {
   origin.basis = ScopeBasis::enclosing;
   if (!metadata.has("nn_module_stack")) return;
   const std::string_view text = metadata.at("nn_module_stack").view();
-  if (text.starts_with(no_module_stack) || (!call_stack_.empty() && text == call_stack_)) return;
+  if (text.starts_with(origin::keys::no_module_stack) || (!call_stack_.empty() && text == call_stack_)) return;
   if (region_ != nullptr) {
     const auto [scope, basis] = modules_.place_in(*region_, text);
     origin.scope = scope;

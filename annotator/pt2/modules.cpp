@@ -8,6 +8,7 @@
 
 #include <re2/re2.h>
 
+#include "annotator/origin/keys/torch.h"
 #include "schema/module_path.h"
 #include "schema/module_rows.h"
 #include "schema/source_stack.h"
@@ -75,7 +76,7 @@ ModuleId ExportedModules::owner_of(std::string_view qualified_name) { return fin
 // called
 // "_export_root.layers.0".
 std::vector<ExportedModules::StatedCall> ExportedModules::stated_calls(std::string_view nn_module_stack) const {
-  constexpr std::string_view captured_root = "_export_root";
+  using origin::keys::captured_root;
   const bool is_module = by_path_.contains(std::string(captured_root));
   std::vector<StatedCall> calls;
   while (!nn_module_stack.empty()) {
