@@ -53,6 +53,7 @@ class File:
     random: set[str] = field(default_factory=set)     # values that depend on random numbers
     notes: tuple[str, ...] = ()                       # notes for the user about the origins
     has_exporter_origins: bool = False                # origins are from the exporter's metadata
+    content: bytes | None = None                      # the first nodes, which ``producer`` lists, to run alone
 
     def data_inputs(self, node: Node) -> Iterator[str]:
         """Yields the node's inputs that depend on elements, not only sizes, of the graph's inputs."""

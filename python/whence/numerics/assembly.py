@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from ..values.value_file import Values
 from .annotated_file import File, Node
+from .failing_nodes import Failure
 from .first_differences import Beginning, Limits, REARRANGING
 from .measurements import Measured, Measurement
 from .isolated_modules import IsolatedErrors
@@ -66,14 +68,17 @@ class Part:
                 if each.measured.figures.relative > min(2 * self.limits.general, largest / 3)]
 
 
-def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
-              program: RecordedProgram | None) -> AccuracyReport:
-    """Returns the report for the run with the largest difference."""
+def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime, program: RecordedProgram | None,
+              failure: Failure | None = None) -> AccuracyReport:
+    """Returns the report for the run with the largest difference. The parts end before the node of ``failure``."""
     part = max(parts, key=lambda part: (part.first is not None, _largest_error(part.measurement)))
     first_differences = {id(each): _first_difference(part, each, program) for each in part.beginnings}
+    beginnings, first = tuple(first_differences.values()), first_differences.get(id(part.first))
+    if failure is not None:
+        beginnings = (*beginnings, _failed(part, failure, program))
+        first = first or beginnings[-1]
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.general, part.limit_reason,
-                          modules_of(part, program), first_differences.get(id(part.first)),
-                          tuple(first_differences.values()), tuple(part.contradictions),
+                          modules_of(part, program), first, beginnings, tuple(part.contradictions),
                           (*file.notes, *_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
 
 
@@ -123,6 +128,8 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
     file, calls = part.flow.file, part.measurement.calls
     nodes = [each.point.fused_node for each in results if each.point.fused_node is not None]
     nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
+    if file.content is not None:
+        return "not observable: the file does not run that far"
     if not nodes:
         return "not observable: no node in the file belongs to it"
     first_observed = part.flow.first_observed(nodes)
@@ -143,7 +150,14 @@ def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram
                            operation, source, beginning.measured.value, tuple(node.title for node in nodes),
                            figures.relative, figures.largest, figures.estimated,
                            part.flow.inherited_error(beginning.measured.value), beginning.lasts,
-                           part.isolated_errors.relative.get((module, call)), stack)
+                           part.isolated_errors.relative.get((module, call)), stack, figures.form)
+
+
+def _failed(part: Part, failure: Failure, program: RecordedProgram | None) -> FirstDifference:
+    node = failure.node
+    operation, source, stack = _operation(part.flow.file, [node], program)
+    return FirstDifference(node.primary, node.call, node.modules, operation, source, node.outputs[0], (node.title,),
+                           math.inf, math.inf, False, 0.0, stack=stack, failure=failure.message)
 
 
 def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:

@@ -29,6 +29,7 @@ class Figures:
     unequal: float | None   # the share of unequal elements; None for floating-point tensors
     not_finite: bool        # elements are NaN or infinite in only one tensor
     layout: str             # the observed tensor's order of axes, if different: "axes 0 2 3 1"
+    form: str = ""          # its sizes or dtype, if they are wrong: "its sizes are [1, 1] instead of []"
     permuted: Figures | None = None  # in another order of axes with the same sizes, which may be wrong
 
     @property
@@ -81,6 +82,25 @@ def _view_figures(values: Values, recorded: Recorded, view: _View) -> Figures:
     if recorded.form == "whole":
         return _complete_figures(values.whole(recorded), view)
     return _sketch_figures(values.sketch(recorded), recorded, view)
+
+
+def of_wrong_form(recorded: Recorded, observed: torch.Tensor, is_output: bool) -> Figures | None:
+    """Returns figures that state how the observed tensor's sizes, or kind of dtype if it is an output of the file,
+    differ; None if both are right. Floating-point dtypes may have another precision, and a quantiser replaces them.
+    Complex and quantised tensors have another form in a file."""
+    if recorded.dtype.startswith(("complex", "q")):
+        return None
+    form = ""
+    if tuple(observed.shape) != tuple(recorded.dims):
+        form = f"its sizes are {list(observed.shape)} instead of {list(recorded.dims)}"
+    elif is_output and observed.dtype not in (torch.int8, torch.uint8) and _kind(recorded.dtype) != _kind(str(observed.dtype)):
+        form = f"its dtype is {str(observed.dtype).removeprefix('torch.')} instead of {recorded.dtype}"
+    return Figures(math.inf, math.inf, 0.0, False, None, False, "", form) if form else None
+
+
+def _kind(dtype: str) -> str:
+    """Returns "float", "int" or "bool"."""
+    return next((kind for kind in ("float", "int") if kind in dtype), "bool")
 
 
 def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layout: str) -> torch.Tensor:
