@@ -106,7 +106,7 @@ def observed(file: File, values: Values, calls: Calls, points: list[Point], runt
         rounds += 1
         for name, tensor in runtime.take(feed.tensors, names):
             for point in points_by_value.get(name, ()):
-                figures = compare(values, point.recorded, tensor, name in outputs) \
+                figures = compare(values, point.recorded, tensor, name in outputs, name in point.operation_values) \
                     if isinstance(tensor, torch.Tensor) else None
                 if figures is not None:
                     figures_of[point.recorded.key, name] = figures
