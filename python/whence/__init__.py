@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .exporting.program import ONNXProgram
     from .exporting.unconvertible import UnconvertibleOp, unconvertible_ops
     from .numerics.api import accuracy
+    from .numerics.chain import ChainReport, accuracy_chain
     from .numerics.report import AccuracyReport, FirstDifference, ModuleAccuracy
     from .numerics.verification import OutputDifference, Verification, verify
     from .quantising.api import sensitivity
@@ -44,7 +45,8 @@ _LAZY_IMPORTS = {
     "is_in_onnx_export": "state.export_settings", "select_model_mode_for_export": "state.export_settings",
     "register_custom_op": "converters.custom_translations", "unregister_custom_op": "converters.custom_translations",
     "OutputDifference": "numerics.verification", "Verification": "numerics.verification", "verify": "numerics.verification",
-    "accuracy": "numerics.api", "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",
+    "accuracy": "numerics.api", "accuracy_chain": "numerics.chain", "ChainReport": "numerics.chain",
+    "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",
     "ModuleAccuracy": "numerics.report", "sensitivity": "quantising.api", "Choice": "quantising.report",
     "ModuleSensitivity": "quantising.report", "SensitivityReport": "quantising.report",
     "Values": "values.value_file", "record_values": "values.value_recorder",
@@ -55,14 +57,13 @@ _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare(
             for name in ("Naming", "naming")}
 
 __all__ = [
-    "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Crossing", "DeviceShare",
+    "AccuracyReport", "AnnotateReport", "ChainReport", "Choice", "Comparison", "Coverage", "Crossing", "DeviceShare",
     "Diagnostic", "Difference", "Explanation", "FirstDifference", "Function", "FunctionsReport", "KeepReport",
     "ModuleAccuracy",
     "ModuleChange", "ModuleRow", "ModuleRows", "ModuleSensitivity", "ModuleTime", "ONNXProgram", "OutputDifference",
     "PlaceReport", "PlacementDifference", "Profile", "Recording", "SelectedNode", "Selection", "SensitivityReport",
     "SharedWeights", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError", "WhenceWarning",
-    "accuracy",
-    "annotate", "carry", "compare", "diff", "explain", "export", "extract", "functions", "inline",
+    "accuracy", "accuracy_chain", "annotate", "carry", "compare", "diff", "explain", "export", "extract", "functions", "inline",
     "is_in_onnx_export", "keep", "place", "profile", "record", "record_values", "register_custom_op", "select",
     "select_model_mode_for_export", "sensitivity", "share_weights", "show", "unconvertible_ops",
     "unregister_custom_op", "validate", "verify",

@@ -138,6 +138,13 @@ def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
     return file
 
 
+def is_annotated(path: str | os.PathLike[str]) -> bool:
+    """Returns true if every node has whence's keys. Raises WhenceError like ``read``."""
+    require_path(path, "the model")
+    return all(any(each.key == _KEY + "confidence" for each in node.metadata_props)
+               for node in model_structure.without_weights(path).graph.node)
+
+
 def _has_exporter_keys(model: Any) -> bool:
     return any(each.key in _EXPORTER_KEYS for node in model.graph.node for each in node.metadata_props)
 

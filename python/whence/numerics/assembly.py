@@ -25,6 +25,9 @@ from .value_flow import Flow
 from .value_proofs import Contradiction, Evidence
 
 
+_MAX_BARE = 0.02  # share of nodes without a module above which a note says so
+
+
 @dataclass(frozen=True)
 class Part:
     """The measurement of one run, with the places where differences begin."""
@@ -257,6 +260,9 @@ def _notes(file: File, part: Part, number: int, runs: int, are_stored: bool) -> 
     if len(file.inputs) > 1 and feed.by_position:
         pairs = ", ".join(f"{name}={recorded}" for name, recorded in feed.by_position.items())
         yield f"inputs were paired by position: {pairs}; --input-name (input_names) overrides it"
+    bare = sum(node.confidence == "unattributed" for node in file.nodes)
+    if bare > _MAX_BARE * len(file.nodes) and not file.has_exporter_origins:
+        yield f"{bare} of {len(file.nodes)} nodes have no module: annotate the file again, from the file before the tool"
     yield from (f"{contradiction}: is the annotation right?" for contradiction in part.contradictions)
     if part.isolated_errors.failed:
         (module, _), reason = next(iter(part.isolated_errors.failed.items()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..command.arguments import Parser
@@ -39,7 +40,9 @@ def parser() -> Parser:
         prog="whence accuracy", description="Runs an annotated ONNX file on recorded inputs and finds the first "
         "module whose values differ from PyTorch's.", epilog="Exit code 1: a module is above "
         "--max-error or does not run. Values are recorded by `whence record --values` or whence.record_values.", allow_abbrev=False)
-    options.add_argument("file", help="an annotated ONNX file")
+    options.add_argument("file", nargs="+", help="an annotated ONNX file; with --chain, several, in order")
+    options.add_argument("--chain", action="store_true", help="each file was made by a tool from the one before it: names "
+                         "the first that differs; files without origins get them from the one before")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE", help="states which operation computed each module's result")
     file_inputs.add_options(options)
@@ -78,13 +81,26 @@ def main(arguments: Sequence[str]) -> int:
         if value == "":
             options.error(f"--{option.replace('_', '-')} is empty")
     outputs = format_options.formats_of(options, args)
-    sources = [args.file, *model_structure.external_weights(args.file), args.values, args.sidecar, args.outputs,
+    if args.chain and (args.html or args.model_explorer or args.repro or args.outputs or "sarif" in (args.format or ())):
+        options.error("--chain writes text or json, and runs every file")
+    if not args.chain and len(args.file) > 1:
+        options.error("pass one file, or --chain")
+    weights = [weights for file in args.file for weights in model_structure.external_weights(file)]
+    sources = [*args.file, *weights, args.values, args.sidecar, args.outputs,
                args.model, *args.extra_inputs]
     require_apart({"--html": args.html, "--model-explorer": args.model_explorer,
                    **{f"--output {each}": each for each in args.output}}, sources)
     from .api import accuracy
+    from .chain import accuracy_chain
 
-    report = accuracy(args.file, args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
+    if args.chain:
+        chain = accuracy_chain(args.file, args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
+                               model=args.model, tolerance=args.tolerance, memory=args.memory, optimized=args.optimized,
+                               max_error=args.max_error, input_names=args.input_name, extra_inputs=args.extra_inputs)
+        format_options.write(Path(args.file[-1]), outputs, lambda format_name: (
+            str(chain) if format_name == "text" else json.dumps(chain.to_json(), indent=2)))
+        return 1 if any(each.findings for each in chain.files) else 0
+    report = accuracy(args.file[0], args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
                       outputs=args.outputs, model=args.model, tolerance=args.tolerance, memory=args.memory,
                       optimized=args.optimized, max_error=args.max_error, input_names=args.input_name,
                       extra_inputs=args.extra_inputs, repro=args.repro)
