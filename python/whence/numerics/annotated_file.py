@@ -56,7 +56,9 @@ class File:
     random: set[str] = field(default_factory=set)     # values that depend on random numbers
     notes: tuple[str, ...] = ()                       # notes for the user about the origins
     has_exporter_origins: bool = False                # origins are from the exporter's metadata
-    content: bytes | None = None                      # the first nodes, which ``producer`` lists, to run alone
+    content: bytes | None = None                      # what runs instead: only the nodes in ``producer``, or the file
+    # with ``supplied`` values
+    supplied: dict[str, Any] = field(default_factory=dict)  # tensors in the place of the file's values
 
     def data_inputs(self, node: Node) -> Iterator[str]:
         """Yields the node's inputs that depend on elements, not only sizes, of the graph's inputs."""

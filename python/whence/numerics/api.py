@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from ..files.model_files import Model, takes_models
 from ..values import value_file
 from ..values.module_globs import matcher, require_matches
 from ..values.value_file import Run, Values
-from . import (annotated_file, failing_nodes, file_inputs, first_differences, first_operations, measurements, isolated_modules,
+from . import (annotated_file, corrected_values, failing_nodes, file_inputs, first_differences, first_operations, measurements, isolated_modules,
                recorded_program, reproduction, runtimes, model_structure)
 from .annotated_file import File
-from .assembly import Part, modules_of, piece_of, report_of, worst_of
+from .assembly import Part, first_difference, modules_of, piece_of, report_of, worst_of
 from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
 from .first_differences import Limits
 from .measurements import MEMORY
@@ -32,6 +32,9 @@ from .value_flow import Flow
 from .value_proofs import Evidence
 
 
+_MAX_FAULTS = 64  # maximum number of wrong values to replace
+
+
 @also_spelled(optimized="optimised")
 @takes_models("path")
 def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
@@ -39,7 +42,8 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
              provider: str | None = None, outputs: str | os.PathLike[str] | None = None,
              model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimized: bool = False,
              max_error: Collection[str] = (), input_names: InputNames | None = None,
-             extra_inputs: ExtraInputs | None = None, repro: str | os.PathLike[str] | None = None) -> AccuracyReport:
+             extra_inputs: ExtraInputs | None = None, all_faults: bool = False,
+             repro: str | os.PathLike[str] | None = None) -> AccuracyReport:
     """Runs an annotated ONNX file on recorded inputs and finds the first module whose values differ from PyTorch's.
 
     values     the PyTorch model's values from ``record_values``, or the path of their file.
@@ -62,6 +66,8 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     input_names  recorded names by the file's input names: {"attention_mask": "mask"}. All other inputs are paired by
                name, then by position.
     extra_inputs  inputs of the file that were not recorded: arrays by the file's names, or .npz or .pt files.
+    all_faults  after the first difference, put PyTorch's result in the place of the wrong value, run the file again, and so
+               on: ``faults`` are all first differences. Needs completely recorded results (``full`` of ``record_values``).
     repro      a new folder for the nodes at which the first difference begins, as an ONNX file with inputs, PyTorch's
                result, a script that fails without whence, and a text for an issue. ``bundle`` states what was written.
 
@@ -79,21 +85,24 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     runs = recorded.runs if file_runtime.rounds else recorded.runs[:1]
     if model is not None:
         model = isolated_modules.model_of(model, recorded, runs[0])
+    comparison = _Comparison(recorded, program, tolerance, memory, overrides, model,
+                             lambda part: runtime_of(part, runtime, provider, optimized))
     try:
-        parts = [_part(file, recorded, run, file_runtime, program, tolerance, memory, overrides, model=model)
-                 for run in runs]
+        parts = [comparison.part(file, run, file_runtime) for run in runs]
     except WhenceError as stop:
         if stop.code != "E0207" or not file_runtime.rounds:
             raise
-        parts = [_until_failure(
-            stop, file, recorded, runs, overrides, lambda part: runtime_of(part, runtime, provider, optimized),
-            lambda part, run, its_runtime: _part(part, recorded, run, its_runtime, program, tolerance, memory, overrides))]
+        parts = [comparison.until_failure(file, runs, stop)]
     report = report_of(file, parts, recorded, file_runtime, program)
-    if parts[0].failure is not None:
+    part = worst_of(parts)
+    if part.failure is not None:
         report = replace(report, findings=(_finding_of(report.beginnings[-1]),))
+    if all_faults and file_runtime.rounds:
+        faults, reason = comparison.later_faults(file, part)
+        report = replace(report, faults=tuple(first_difference(each, program) for each in faults),
+                         notes=(*report.notes, *([reason] if reason else [])))
     if repro is not None:
-        report = replace(report, bundle=_reproduced(
-            repro, file, worst_of(parts), report, recorded, lambda part: runtime_of(part, runtime, provider, optimized)))
+        report = replace(report, bundle=comparison.reproduce(Path(repro), file, part, report))
     if not limits:
         return report
     require_matches([glob for _, glob in limits], {each.module for each in report.modules})
@@ -110,28 +119,66 @@ def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str,
     return report_of(file, [part], values, file_runtime, None)
 
 
-def _until_failure(stop: WhenceError, file: File, recorded: Values, runs: list[Run], overrides: Overrides,
-                   start: Callable[[File], Runtime],
-                   measure: Callable[[File, Run, Runtime], Part]) -> Part:
-    """Returns the measurement of the nodes before the first one that fails in any run. Raises ``stop`` if none fails in
-    the file without its declared sizes."""
-    for run in runs:
-        feed = measurements.feed_of(file, recorded, run, overrides).tensors
-        failure = failing_nodes.find(file, start, feed)
-        if failure is not None:
-            return replace(measure(failure.before, run, start(failure.before)), failure=failure)
-    raise stop
+@dataclass(frozen=True)
+class _Comparison:
+    """What is compared with the file, and how."""
 
+    recorded: Values
+    program: RecordedProgram | None
+    tolerance: float | None
+    memory: int
+    overrides: Overrides
+    model: Any
+    start: Callable[[File], Runtime]
 
-def _reproduced(folder: str | os.PathLike[str], file: File, part: Part, report: AccuracyReport, recorded: Values,
-                start: Callable[[File], Runtime]) -> str:
-    piece = piece_of(part)
-    if piece is None:
-        return "no bundle was written: nothing differs"
-    if not (runtime := start(part.flow.file)).provider:
-        return "no bundle was written: it needs ONNX Runtime"
-    return reproduction.write(Path(folder), file, piece, report.first, recorded, part.measurement.feed.tensors, runtime,
-                              part.limits.general)
+    def part(self, file: File, run: Run, runtime: Runtime) -> Part:
+        return _part(file, self.recorded, run, runtime, self.program, self.tolerance, self.memory, self.overrides,
+                     model=self.model)
+
+    def until_failure(self, file: File, runs: list[Run], stop: WhenceError) -> Part:
+        """Returns the measurement of the nodes before the first one that fails in any run. Raises ``stop`` if none fails
+        in the file without its declared sizes."""
+        for run in runs:
+            feed = measurements.feed_of(file, self.recorded, run, self.overrides).tensors
+            failure = failing_nodes.find(file, self.start, feed)
+            if failure is not None:
+                part = replace(self, model=None).part(failure.before, run, self.start(failure.before))
+                return replace(part, failure=failure)
+        raise stop
+
+    def later_faults(self, file: File, part: Part) -> tuple[list[Part], str]:
+        """Returns the measurements in which a difference is the first: ``part``, then of the file with PyTorch's results
+        in place of the wrong values found so far. Also returns why it stopped, or an empty string if nothing differs any
+        more."""
+        found: list[Part] = []
+        supplied: dict[str, torch.Tensor] = {}
+        feed, run = part.measurement.feed.tensors, part.measurement.calls.run
+        while part.first is not None:
+            found.append(part)
+            measured = part.first.measured
+            actual = dict(self.start(part.flow.file).take(feed, [measured.value])).get(measured.value)
+            value = None if actual is None else corrected_values.correct_value(self.recorded, measured, actual)
+            if part.failure is not None or value is None or measured.value in supplied or len(found) == _MAX_FAULTS:
+                return found, (f"differences after {measured.value} are not separated from it: it was not recorded "
+                               f"completely (full=), or the file does not run")
+            supplied[measured.value] = value
+            corrected = corrected_values.with_values(file, supplied)
+            try:
+                part = self.part(corrected, run, self.start(corrected))
+            except WhenceError as failure:
+                if failure.code != "E0207":
+                    raise
+                return found, f"with PyTorch's result for {measured.value}, the file does not run"
+        return found, ""
+
+    def reproduce(self, folder: Path, file: File, part: Part, report: AccuracyReport) -> str:
+        piece = piece_of(part)
+        if piece is None:
+            return "no bundle was written: nothing differs"
+        if not (runtime := self.start(part.flow.file)).provider:
+            return "no bundle was written: it needs ONNX Runtime"
+        return reproduction.write(folder, file, piece, report.first, self.recorded, part.measurement.feed.tensors, runtime,
+                                  part.limits.general)
 
 
 def _finding_of(failed: FirstDifference) -> dict[str, Any]:

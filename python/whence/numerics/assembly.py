@@ -153,7 +153,7 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
     file, calls = part.flow.file, part.measurement.calls
     nodes = [each.point.fused_node for each in results if each.point.fused_node is not None]
     nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
-    if file.content is not None:
+    if part.failure is not None:
         return "not observable: the file does not run that far"
     if not nodes:
         return "not observable: no node in the file belongs to it"
@@ -161,6 +161,10 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
     where = f", first seen at {calls.run.calls[first_observed.point.source_call].name}" \
         if first_observed is not None and first_observed.point.source_call is not None else ""
     return f"not observable: {results[0].reason}{where}"
+
+
+def first_difference(part: Part, program: RecordedProgram | None) -> FirstDifference:
+    return _first_difference(part, part.first, program)
 
 
 def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram | None) -> FirstDifference:

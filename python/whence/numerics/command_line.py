@@ -61,6 +61,8 @@ def parser() -> Parser:
     options.add_argument("--optimized", "--optimised", action="store_true", help="let ONNX Runtime optimise the file before it runs")
     options.add_argument("--max-error", action="append", default=[], metavar="X[@GLOB]",
                          help="the largest relative difference that modules may have; repeatable")
+    options.add_argument("--all", action="store_true", help="also find later differences: puts PyTorch's results in the "
+                         "place of wrong values and runs the file again; values must be recorded completely")
     options.add_argument("--repro", metavar="DIR", help="also write the nodes at which the first difference begins to a "
                          "new folder: an ONNX file, its inputs, PyTorch's result, a script that fails without whence, and "
                          "a text for an issue")
@@ -81,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
         if value == "":
             options.error(f"--{option.replace('_', '-')} is empty")
     outputs = format_options.formats_of(options, args)
-    if args.chain and (args.html or args.model_explorer or args.repro or args.outputs or "sarif" in (args.format or ())):
+    if args.chain and (args.all or args.html or args.model_explorer or args.repro or args.outputs or "sarif" in (args.format or ())):
         options.error("--chain writes text or json, and runs every file")
     if not args.chain and len(args.file) > 1:
         options.error("pass one file, or --chain")
@@ -103,7 +105,7 @@ def main(arguments: Sequence[str]) -> int:
     report = accuracy(args.file[0], args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
                       outputs=args.outputs, model=args.model, tolerance=args.tolerance, memory=args.memory,
                       optimized=args.optimized, max_error=args.max_error, input_names=args.input_name,
-                      extra_inputs=args.extra_inputs, repro=args.repro)
+                      extra_inputs=args.extra_inputs, all_faults=args.all, repro=args.repro)
     if args.html:
         report.to_html(args.html)
     if args.model_explorer:

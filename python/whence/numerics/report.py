@@ -98,6 +98,8 @@ class AccuracyReport(Printed):
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()  # ``max_error`` as passed
     findings: tuple[dict[str, Any], ...] = field(default=())  # modules above ``limits``, and one that does not run
+    faults: tuple[FirstDifference, ...] = ()  # with ``all_faults``: ``first``, and each that is first when earlier ones
+    # are corrected
     bundle: str = ""              # what ``repro`` wrote, or why it wrote nothing
 
     @property
@@ -142,7 +144,8 @@ class AccuracyReport(Printed):
             "first": self.first and _beginning(self.first), "beginnings": [_beginning(each) for each in self.beginnings],
             "modules": [_module(each) for each in self.modules],
             "contradictions": [asdict(each) for each in self.contradictions], "notes": list(self.notes),
-            "findings": list(self.findings), "bundle": self.bundle}
+            "findings": list(self.findings), "faults": [_beginning(each) for each in self.faults],
+            "bundle": self.bundle}
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes a self-contained page with a plot of the error and the tree in colours. Returns its path."""
@@ -237,8 +240,11 @@ def head(report: AccuracyReport) -> list[str]:
     lines.append(f"  nodes: {shown}")
     if report.bundle:
         lines.append(f"  {report.bundle}")
+    for fault in report.faults[1:]:
+        details = ", ".join(each for each in (fault.operation, fault.source, fault.extent) if each)
+        lines.append(f"with earlier differences corrected, the next one: {fault}, {details}")
     later = [each for each in report.beginnings if each is not first]
-    if later:
+    if later and not report.faults:
         lines.append("  differences also begin in: " + _listed(later))
     return lines
 

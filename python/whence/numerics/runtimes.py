@@ -40,9 +40,12 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         options = ort_session.session_options(optimized)
         if file.content is not None:
-            names = [name for name in names if name in file.producer or name in file.elements]
-            if not file.producer:  # ONNX Runtime cannot load a graph without nodes
+            yield from ((name, file.supplied[name]) for name in names if name in file.supplied)
+            names = [name for name in names if name not in file.supplied
+                     and (name in file.producer or name in file.elements)]
+            if not names:  # ONNX Runtime cannot load a graph without outputs
                 return
+            feed = {**feed, **file.supplied}
         added = [name for name in names if name not in file.outputs]
         with _with_outputs(file, added) as loadable:
             if isinstance(loadable, bytes):
