@@ -12,7 +12,7 @@ LAST = ("onnxruntime==1.32.0",)
 OPERATORS = "https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/python/tools/quantization/operators/"
 PULLS = "https://github.com/microsoft/onnxruntime/pull/"
 EXPORT = torchscript(opset_version=14)
-ROUNDING = 0.05  # of eight bits, after a few layers
+ROUNDING = 0.03  # of eight bits, after a few layers
 
 
 def static(exclude=(), qoperator=False, **options):
@@ -89,7 +89,7 @@ class Board(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = nn.Conv2d(3, 8, 3, padding=1)
-        self.border = nn.ConstantPad2d(1, 3.0)
+        self.border = nn.ConstantPad2d(1, 8.0)
         self.look = nn.Conv2d(8, 8, 3)
         self.head = nn.Conv2d(8, 4, 1)
 
@@ -231,7 +231,7 @@ BUGS = [
         tolerance=ROUNDING),
     Bug("olive-1597", "a mask of the lowest numbers leaves no range for the scores that it is added to",
         "https://github.com/microsoft/Olive/pull/1597", LAST, LAST, Decoder, series, static(), "attention", "aten::add",
-        static(exclude=("Add",)), step="QDQOperatorBase", tolerance=ROUNDING),
+        static(exclude=("Add", "Softmax")), step="QDQOperatorBase", tolerance=ROUNDING),
     Bug("onnxruntime-22020", "a bias of a channel with tiny weights overflows its 32 bits", PULLS + "22020", OLD, LAST, Pruned,
         image, static(per_channel=True), "pruned", "aten::conv2d", step="QDQConv", tolerance=ROUNDING),
     Bug("onnxruntime-quantizer-stacked", "stacked matrices get a scale for each row, which the product cannot take",

@@ -7,7 +7,6 @@ from bug import Bug
 from roads import torchscript
 
 LAST = ("onnxruntime==1.32.0",)
-TOOLS = ("coloredlogs==15.0.1", "humanfriendly==10.0")
 FUSIONS = "https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/python/tools/transformers/"
 
 
@@ -64,30 +63,6 @@ class Slots(nn.Module):
         return self.head(self.norm_last(x + self.mlp(x)))
 
 
-class PositionPower(nn.Module):
-    """A root mean square norm with a gain for each position."""
-
-    def __init__(self, positions):
-        super().__init__()
-        self.gain = nn.Parameter(torch.rand(positions, 1) + 0.5)
-
-    def forward(self, x):
-        return x * torch.rsqrt((x ** 2).mean(-1, keepdim=True) + 1e-6) * self.gain
-
-
-class Mixer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.encode = nn.Linear(12, 16)
-        self.norm = PositionPower(6)
-        self.tokens = nn.Conv1d(6, 6, 1)
-        self.mlp = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
-        self.head = nn.Linear(16, 5)
-
-    def forward(self, x):
-        return self.head(self.mlp(self.tokens(self.norm(self.encode(x)))))
-
-
 def patches():
     return (3 * torch.randn(2, 6, 12),)
 
@@ -96,7 +71,4 @@ BUGS = [
     Bug("onnxruntime-fusion-softmax", "attention with a softmax over the queries becomes one with a softmax over the keys",
         FUSIONS + "fusion_attention.py", LAST, LAST, Slots, patches, fuse(), "attention", "aten::softmax",
         fuse(("enable_attention",)), step="FusionAttention", tolerance=1e-3),
-    Bug("onnxruntime-fusion-gain", "a norm with a gain per position becomes one with a gain per feature",
-        FUSIONS + "fusion_simplified_layernorm.py", ("onnxruntime==1.20.1", *TOOLS), LAST, Mixer, patches, fuse(), "norm",
-        "aten::mul", step="FusionSimplifiedLayerNormalization", kind="does not run"),
 ]
