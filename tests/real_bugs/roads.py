@@ -1,0 +1,30 @@
+"""The roads from a model to a file that bugs share: PyTorch's two exporters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def dynamo(**options: Any) -> Callable:
+    """Returns a writer that uses the dynamo exporter with these options."""
+
+    def write(model: Any, inputs: tuple, path: Path) -> None:
+        import torch
+
+        program = torch.onnx.export(model, inputs, dynamo=True, verbose=False, **options)
+        program.save(path, external_data=False)
+
+    return write
+
+
+def torchscript(**options: Any) -> Callable:
+    """Returns a writer that uses the TorchScript exporter with these options."""
+
+    def write(model: Any, inputs: tuple, path: Path) -> None:
+        import torch
+
+        torch.onnx.export(model, inputs, path, dynamo=False, **options)
+
+    return write
