@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -24,7 +25,8 @@ class Bug:
     wrong      pins of the environment that writes the wrong file: ("torch==2.9.1", "onnxscript==0.5.4"). Without a pin
                for torch, it is the torch of the main environment.
     right      pins of the environment that writes the right file
-    model, inputs   seeded, so that every environment gets the same weights and inputs
+    model, inputs   a module class or a function, each called after torch.manual_seed, so that every environment gets the
+               same weights and inputs
     write      writes the wrong file: an exporter, and a tool if the tool has the bug
     write_right     writes the right file; None: `write`, in the environment `right`
     module     qualified name of the module that is wrong in the file
@@ -55,6 +57,20 @@ class Bug:
 
     def writer(self, side: str) -> Callable:
         return self.write_right if side == "right" and self.write_right else self.write
+
+    def build(self) -> Any:
+        """Returns the model in eval mode, with the same weights on every call."""
+        import torch
+
+        torch.manual_seed(0)
+        return self.model().eval()
+
+    def example(self) -> tuple:
+        """Returns the inputs, the same on every call."""
+        import torch
+
+        torch.manual_seed(1)
+        return self.inputs()
 
     def fingerprint(self) -> str:
         """Changes if the bug's functions or pins do, but not if a function that they call does."""

@@ -43,7 +43,7 @@ def results_of(bug: Bug) -> list[np.ndarray]:
     import torch
 
     with torch.no_grad():
-        return flat(bug.model().eval()(*bug.inputs()))
+        return flat(bug.build()(*bug.example()))
 
 
 def difference(expected: np.ndarray, found: np.ndarray) -> float:
@@ -90,10 +90,8 @@ def run(path: Path, inputs: list[np.ndarray]) -> list[np.ndarray] | str:
 
 def write_side(bug: Bug, side: str, folder: Path) -> None:
     """Writes one file. Runs in the environment of its pins."""
-    model = bug.model().eval()
-    inputs = bug.inputs()
     np.savez(folder / f"{side}.expected.npz", *results_of(bug))
-    bug.writer(side)(model, inputs, folder / f"{side}.onnx")
+    bug.writer(side)(bug.build(), bug.example(), folder / f"{side}.onnx")
 
 
 def write_sides(requests: list[tuple[Bug, str]]) -> dict[tuple[str, str], str]:
@@ -140,7 +138,7 @@ def check(bug: Bug) -> dict:
     """Compares both files with PyTorch. Returns the figures; `problem` says why the bug does not hold."""
     folder = FILES / bug.name
     expected = results_of(bug)
-    inputs = flat(bug.inputs())
+    inputs = flat(bug.example())
     np.savez(folder / "inputs.npz", *inputs)
     np.savez(folder / "expected.npz", *expected)
     made = {"fingerprint": bug.fingerprint(), "problem": ""}

@@ -28,3 +28,30 @@ def torchscript(**options: Any) -> Callable:
         torch.onnx.export(model, inputs, path, dynamo=False, **options)
 
     return write
+
+
+def native(**options: Any) -> Callable:
+    """Returns a writer that uses whence's own exporter, for operators that both of PyTorch's exporters get wrong."""
+
+    def write(model: Any, inputs: tuple, path: Path) -> None:
+        import sys
+
+        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+        import whence
+
+        whence.export(model, inputs, path, **options)
+
+    return write
+
+
+def optimized(writer: Callable) -> Callable:
+    """Returns a writer that lets onnxscript optimise the file of another one."""
+
+    def write(model: Any, inputs: tuple, path: Path) -> None:
+        import onnx
+        import onnxscript.optimizer
+
+        writer(model, inputs, path)
+        onnx.save(onnxscript.optimizer.optimize(onnx.load(path)), path)
+
+    return write
