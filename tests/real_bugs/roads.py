@@ -40,6 +40,7 @@ def native(**options: Any) -> Callable:
         import whence
 
         whence.export(model, inputs, path, **options)
+        whence.strip(path)
 
     return write
 
