@@ -30,7 +30,9 @@ class Bug:
     write      writes the wrong file: an exporter, and a tool if the tool has the bug
     write_right     writes the right file; None: `write`, in the environment `right`
     module     qualified name of the module that is wrong in the file
-    operation  the ATen operation that is wrong: "aten::fft_rfft"; "" if a tool changed several
+    operation  the ATen operation that is wrong: "aten::fft_rfft", followed by other names of its parts, if an exporter
+               splits it; "" if a tool changed several
+    merged     the modules that the tool merged with `module`, such as a norm: no value in the file tells them apart
     step       the pass or rule with the bug, for tools that have passes
     kind       how the results differ, one of KINDS
     tolerance  the relative difference of the right file from PyTorch that its precision explains. The wrong file differs
@@ -51,6 +53,7 @@ class Bug:
     step: str = ""
     kind: str = "wrong"
     tolerance: float = 1e-4
+    merged: tuple[str, ...] = ()
 
     def pins(self, side: str) -> tuple[str, ...]:
         return self.wrong if side == "wrong" else self.right

@@ -34,13 +34,15 @@ def native(**options: Any) -> Callable:
     """Returns a writer that uses whence's own exporter, for operators that both of PyTorch's exporters get wrong."""
 
     def write(model: Any, inputs: tuple, path: Path) -> None:
+        import subprocess
         import sys
 
         sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
         import whence
+        from whence.command.binary import binary
 
         whence.export(model, inputs, path, **options)
-        whence.strip(path)
+        subprocess.run([binary(), "strip", path, "-o", path], check=True, stdout=subprocess.DEVNULL)
 
     return write
 
