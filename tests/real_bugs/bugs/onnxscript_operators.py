@@ -398,6 +398,68 @@ class Recurrent(nn.Module):
         return self.head(self.recurrent(self.embed(ids))[0][:, -1])
 
 
+class Fourier(nn.Module):
+    """Mixes tokens and features by a Fourier transform."""
+
+    def forward(self, x):
+        return torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
+
+
+class FourierNetwork(nn.Module):
+    """A block of FNet."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 16)
+        self.mix = Fourier()
+        self.norm = nn.LayerNorm(16)
+        self.feed = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+        self.head = nn.Linear(16, 20)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        x = self.norm(x + 0.1 * self.mix(x))
+        return self.head(x + self.feed(x))
+
+
+class Decay(nn.Module):
+    """Halves the weight of a token with its distance from the last one."""
+
+    def forward(self, x):
+        distance = torch.arange(x.shape[1] - 1, -1, -1, device=x.device) + (x[0, :, 0] * 0).long()
+        return x * (0.5**distance).unsqueeze(-1)
+
+
+class Recency(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.decay = Decay()
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, ids):
+        return self.head(torch.tanh(self.decay(self.embed(ids)).sum(1)))
+
+
+class PreciseMean(nn.Module):
+    """A mean in double precision, for long sequences of large values."""
+
+    def forward(self, x):
+        return x.mean(dtype=torch.float64)
+
+
+class Normalised(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Linear(6, 8)
+        self.mean = PreciseMean()
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.encode(x)
+        return self.head(h), self.mean(h)
+
+
 BUGS = [
     Bug("onnxscript-2892", "PixelUnshuffle becomes SpaceToDepth, which orders the channels in another way", PULLS + "2892",
         OLD, NEW, SpaceToChannels, image, dynamo(), "down", "aten::pixel_unshuffle"),
@@ -406,25 +468,25 @@ BUGS = [
         "aten::masked_scatter"),
     Bug("onnxscript-3024", "roll by more than the length of the axis is not circular", PULLS + "3024", OLD, NEW, Periodic,
         lambda: (torch.randn(2, 10, 4),), dynamo(), "yesterday", "aten::roll"),
-    Bug("onnxscript-index_put", "values written by a boolean mask are broadcast over the whole tensor", PULLS + "?", OLD, NEW,
+    Bug("onnxscript-2965", "values written by a boolean mask are broadcast over the whole tensor", ISSUES + "2965", OLD, NEW,
         PromptTuned, prompt_tokens, dynamo(), "prompt", "aten::index_put", kind="does not run"),
     Bug("onnxscript-3026", "isclose is false for equal infinities", PULLS + "3026", OLD, NEW, Palindromes, padded_features,
         dynamo(), "ties", "aten::isclose"),
-    Bug("onnxscript-linspace", "linspace of integers rounds its step", PULLS + "?", OLD, NEW, VideoClassifier,
+    Bug("onnxscript-2693", "linspace of integers rounds its step", PULLS + "2693", OLD, NEW, VideoClassifier,
         lambda: (torch.randn(2, 12, 6),), dynamo(), "sample", "aten::linspace"),
-    Bug("onnxscript-prod", "prod keeps the reduced axes", PULLS + "?", OLD, NEW, LanguageScore, tokens, dynamo(), "likelihood",
+    Bug("onnxscript-2762", "prod keeps the reduced axes", PULLS + "2762", OLD, NEW, LanguageScore, tokens, dynamo(), "likelihood",
         "aten::prod", kind="shape"),
-    Bug("onnxscript-repeat_interleave", "repeat_interleave of a vector returns a matrix", PULLS + "?", OLD, NEW, Synthesiser,
+    Bug("onnxscript-2936", "repeat_interleave of a vector returns a matrix", PULLS + "2936", OLD, NEW, Synthesiser,
         frames_and_noise, dynamo(), "hold", "aten::repeat_interleave", kind="does not run"),
-    Bug("onnxscript-floor_divide", "floor_divide of integers divides float32 numbers", PULLS + "?", OLD, NEW, HashedEmbedding,
+    Bug("onnxscript-2589", "floor_divide of integers divides float32 numbers", ISSUES + "2589", OLD, NEW, HashedEmbedding,
         large_ids, dynamo(), "bucket", "aten::floor_divide"),
     Bug("onnxscript-2849", "bicubic resizing with antialiasing uses another cubic coefficient", PULLS + "2849", OLD, NEW,
         lambda: ThumbnailEncoder(Thumbnail((6, 6), "bicubic")), image, dynamo(), "resize", "aten::_upsample_bicubic2d_aa"),
-    Bug("onnxscript-bilinear_aa", "bilinear resizing with antialiasing counts pixels outside of the image", PULLS + "?", OLD,
+    Bug("onnxscript-2916", "bilinear resizing with antialiasing counts pixels outside of the image", PULLS + "2916", OLD,
         NEW, lambda: ThumbnailEncoder(Thumbnail((6, 6), "bilinear")), image, dynamo(), "resize", "aten::_upsample_bilinear2d_aa"),
-    Bug("onnxscript-half_pixel", "resizing to one pixel takes the corner, not the middle", PULLS + "?", OLD, NEW, GlobalContext,
+    Bug("onnxscript-2918", "resizing to one pixel takes the corner, not the middle", PULLS + "2918", OLD, NEW, GlobalContext,
         image, dynamo(), "context", "aten::upsample_bilinear2d"),
-    Bug("onnxscript-avg_pool", "average pooling without a batch has an operator of the wrong rank", PULLS + "?", OLD, NEW, Waveform,
+    Bug("onnxscript-2646", "average pooling without a batch has an operator of the wrong rank", PULLS + "2646", OLD, NEW, Waveform,
         lambda: (torch.randn(1, 32),), dynamo(), "pool", "aten::avg_pool1d", kind="does not run"),
     Bug("onnxscript-2984", "linear with a vector as weight keeps an axis", PULLS + "2984", OLD, NEW, AttentionPooling,
         tokens, dynamo(), "score", "aten::linear", kind="does not run"),
@@ -432,10 +494,16 @@ BUGS = [
         lambda: (torch.randn(2, 128),), dynamo(), "power", "aten::fft_rfft", kind="does not run"),
     Bug("onnxscript-2770", "irfft takes its one-sided input for a complete spectrum", PULLS + "2770", OLD, NEW, Smoother,
         lambda: (torch.randn(3, 16),), dynamo(), "smooth", "aten::fft_irfft", kind="does not run"),
-    Bug("onnxscript-cat", "cat keeps an empty vector, which has another rank", PULLS + "?", OLD, NEW, FirstStep, tokens, dynamo(),
+    Bug("onnxscript-2661", "cat keeps an empty vector, which has another rank", PULLS + "2661", OLD, NEW, FirstStep, tokens, dynamo(),
         "cache", "aten::cat", kind="does not run"),
     Bug("onnxscript-3024-negative", "roll along a negative axis reads an empty length", PULLS + "3024", ("onnxscript==0.7.1",),
         NEW, ShiftMixer, tokens, dynamo(optimize=False), "shift", "aten::roll", kind="does not run"),
     Bug("onnxscript-2853", "GRU resets before the linear layer", PULLS + "2853", ("onnxscript==0.6.2", "onnx_ir==0.2.1"), NEW,
         lambda: Recurrent(nn.GRU), tokens, dynamo(), "recurrent", "aten::gru"),
+    Bug("onnxscript-3009", "mean of all elements ignores its dtype", PULLS + "3009", ("onnxscript==0.7.1",), NEW, Normalised,
+        lambda: (torch.randn(4, 6),), dynamo(), "mean", "aten::mean", kind="dtype"),
+    Bug("onnxscript-fft-real", "the real part of a Fourier transform keeps the axis of real and imaginary parts", PULLS + "?", OLD,
+        NEW, FourierNetwork, tokens, dynamo(), "mix", "aten::real aten::select", kind="does not run"),
+    Bug("onnxscript-3036", "a fractional number to the power of integers is an integer", PULLS + "3036", ("onnxscript==0.7.1",), NEW, Recency, tokens,
+        dynamo(), "decay", "aten::pow", kind="does not run"),
 ]

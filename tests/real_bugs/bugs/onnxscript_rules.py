@@ -145,6 +145,34 @@ class Branches(nn.Module):
         return self.head(torch.relu(torch.cat([self.small_norm(self.small(h)), self.large_norm(self.large(h))], 1)))
 
 
+class ResidualBlock(nn.Module):
+    """The block of a residual network that changes the number of channels."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=2, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        h = torch.relu(self.norm1(self.conv1(x)))
+        return torch.relu(self.norm2(self.conv2(h)) + self.downsample(x))
+
+
+class ResidualNetwork(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 6, 3, padding=1)
+        self.block = ResidualBlock(6, 8)
+        self.head = nn.Linear(8, 4)
+        settle(self)
+
+    def forward(self, x):
+        return self.head(self.block(torch.relu(self.stem(x))).mean((2, 3)))
+
+
 BUGS = [
     Bug("onnxscript-2857", "splits of a size that does not divide the axis become equal splits", ISSUES + "2857", OLD, NEW,
         Detector, image, dynamo(), "split", "aten::split", step="constant folding of SplitToSequence", kind="shape"),
@@ -159,8 +187,11 @@ BUGS = [
     Bug("onnxscript-2883", "two batch norms after one convolution are folded into the same weights", PULLS + "2883", OLD, NEW,
         TwoDomains, lambda: (*image(), *image()), dynamo(), "conv", "aten::conv2d", step="FuseBatchNormIntoConv",
         merged=("photo_norm", "sketch_norm")),
-    Bug("onnxscript-bias-name", "two convolutions of the same value get one bias when batch norms are folded into them",
-        PULLS + "?", ("torch==2.9.1", "onnxscript==0.5.0", "onnx_ir==0.1.12"), NEW, Branches, image,
+    Bug("pytorch-166797", "two convolutions of the same value get one bias when batch norms are folded into them",
+        "https://github.com/pytorch/pytorch/issues/166797", ("torch==2.9.1", "onnxscript==0.5.6", "onnx_ir==0.1.12"), NEW, ResidualNetwork, image, dynamo(), "block.conv1",
+        "aten::conv2d", step="FuseBatchNormIntoConv", merged=("block.norm1",)),
+    Bug("pytorch-166797-transposed", "two transposed convolutions of the same value get one bias when batch norms are folded into them",
+        "https://github.com/pytorch/pytorch/issues/166797", OLD, NEW, Branches, image,
         optimized(torchscript(opset_version=18)), "small", "aten::conv_transpose2d", step="FuseBatchNormIntoConvTranspose",
         merged=("small_norm",)),
 ]

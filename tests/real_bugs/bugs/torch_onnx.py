@@ -408,9 +408,9 @@ def failed_sensors():
 
 
 BUGS = [
-    Bug("pytorch-divisor-torchscript", "avg_pool2d ignores divisor_override", SYMBOLIC + "symbolic_opset10.py", NEW, NEW,
+    Bug("pytorch-divisor-torchscript", "avg_pool2d ignores divisor_override", ISSUES + "105349", NEW, NEW,
         PooledClassifier, image, torchscript(), "down", "aten::avg_pool2d", write_right=native()),
-    Bug("pytorch-divisor-dynamo", "avg_pool2d ignores divisor_override", OPERATORS + "nn.py", NEW, NEW, PooledClassifier, image,
+    Bug("pytorch-divisor-dynamo", "avg_pool2d ignores divisor_override", ISSUES + "105349", NEW, NEW, PooledClassifier, image,
         dynamo(), "down", "aten::avg_pool2d", write_right=native()),
     Bug("pytorch-softplus", "softplus ignores its threshold", SYMBOLIC + "symbolic_opset9.py", NEW, NEW, Variance,
         lambda: (3 * torch.randn(5, 6),), torchscript(), "positive", "aten::softplus", write_right=dynamo()),
