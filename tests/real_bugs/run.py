@@ -1,0 +1,150 @@
+"""Makes the files of the bugs, measures what whence and other tools say of them, and writes the table:
+`python run.py [--again] [--table] [NAME...]`.
+
+Writes build/real_bugs/table.json and table.md. --again measures again, and --table only writes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import make_files
+from make_files import FILES  # first, because it sets the search path
+
+import environments
+import peers
+from bug import Bug, selected_bugs
+
+HERE = Path(__file__).resolve().parent
+SOURCE = environments.ROOT / "python"
+TITLES = {"torch": "torch.onnx.verification", "diagnostic": "onnx-diagnostic, side by side",
+          "polygraphy": "Polygraphy, with the right file"}
+
+
+def in_environment(python: Path, program: str, *arguments: str) -> int:
+    """Runs a program of this folder in an environment. Returns its exit code, negative for a signal."""
+    path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+    return subprocess.run([python, HERE / program, *arguments], check=False, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path, "REAL_BUGS_FILES": str(FILES)}).returncode
+
+
+def run_each(python: Path, program: str, file: str, bugs: list[Bug], *arguments: str) -> None:
+    """Runs a program on all bugs in one process, and on those without its result file in one each, because a tool or
+    runtime may end the process."""
+    in_environment(python, program, *arguments, *[bug.name for bug in bugs])
+    for bug in bugs:
+        place = FILES / bug.name / file
+        if not place.exists():
+            code = in_environment(python, program, *arguments, bug.name)
+            if not place.exists():
+                place.write_text(json.dumps({"error": f"the process ended with {code}"}) + "\n")
+
+
+def measure(bugs: list[Bug], again: bool) -> None:
+    """Writes whence.json and peer-*.json for bugs that lack them."""
+
+    def missing(file: str) -> list[Bug]:
+        for bug in bugs:
+            if again:
+                (FILES / bug.name / file).unlink(missing_ok=True)
+        return [bug for bug in bugs if not (FILES / bug.name / file).exists()]
+
+    todo = missing("whence.json")
+    if todo:
+        print(f"measuring {len(todo)} bugs with whence", flush=True)
+        run_each(Path(sys.executable), "measure.py", "whence.json", todo)
+    todo = missing("peer-torch.json")
+    for pins in sorted({bug.wrong for bug in todo}):
+        group = [bug for bug in todo if bug.wrong == pins]
+        print(f"measuring {len(group)} bugs with torch.onnx.verification, {', '.join(pins)}", flush=True)
+        run_each(environments.python_of(pins), "peers.py", "peer-torch.json", group, "torch")
+    for peer, pins in peers.PINS.items():
+        todo = missing(f"peer-{peer}.json")
+        if todo:
+            print(f"measuring {len(todo)} bugs with {pins[0]}", flush=True)
+            run_each(environments.python_of(pins), "peers.py", f"peer-{peer}.json", todo, peer)
+
+
+def names_module(bug: Bug, answer: dict[str, Any]) -> bool:
+    """Whether the answer is the bug's module, one that was merged with it, or a module inside of them."""
+    answered = answer.get("module")
+    return answered is not None and any(answered == module or bool(module) and answered.startswith(module + ".")
+                                        for module in (bug.module, *bug.merged))
+
+
+def names_operation(bug: Bug, answer: dict[str, Any]) -> bool:
+    """Whether the answer is the bug's operation, or one of the operations that it consists of."""
+    return bool(bug.operation) and answer.get("operation") in bug.operation.split()
+
+
+def row_of(bug: Bug) -> dict[str, Any]:
+    """Returns a row of the table."""
+    result = json.loads((FILES / bug.name / "whence.json").read_text())
+    wrong, right = result.get("wrong", result), result.get("right", result)
+    row = {"name": bug.name, "title": bug.title, "link": bug.link, "kind": bug.kind, "step": bug.step, "module": bug.module,
+           "operation": bug.operation, "whence": wrong, "module_named": names_module(bug, wrong),
+           "operation_named": names_operation(bug, wrong), "seconds": wrong.get("seconds"),
+           "alarm": "module" not in right or right["module"] is not None, "right": right}
+    for peer in peers.PEERS:
+        answer = json.loads((FILES / bug.name / f"peer-{peer}.json").read_text())
+        row[peer] = {**answer, "module_named": names_module(bug, answer), "operation_named": names_operation(bug, answer)}
+    return row
+
+
+def share(part: int, of: int) -> str:
+    return f"{part} of {of}" + (f" ({100 * part / of:.0f} %)" if of else "")
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """Returns the totals and one line for each bug."""
+    with_operation = [row for row in rows if row["operation"]]
+    lines = ["| tool | module named | operation named |", "|---|--:|--:|"]
+    answers = {"whence accuracy": {row["name"]: row for row in rows},
+               **{title: {row["name"]: row[peer] for row in rows} for peer, title in TITLES.items()}}
+    for title, answer in answers.items():
+        lines.append(f"| {title} | {share(sum(answer[row['name']]['module_named'] for row in rows), len(rows))} | "
+                     f"{share(sum(answer[row['name']]['operation_named'] for row in with_operation), len(with_operation))} |")
+    lines += ["", f"Alarms of whence on right files: {sum(row['alarm'] for row in rows)} of {len(rows)}.", "",
+              "| bug | kind | module | operation | whence | s | torch | diagnostic | Polygraphy |", "|---|---|---|---|---|--:|---|---|---|"]
+    for row in rows:
+        cells = [f"[{row['name']}]({row['link']})", row["kind"], f"`{row['module']}`",
+                 (f"`{row['operation'].split()[0]}`" if row["operation"] else "") + (f" {row['step']}" if row["step"] else ""),
+                 cell(row), f"{row['seconds'] or 0:.1f}", *[cell(row[peer]) for peer in peers.PEERS]]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(answer: dict[str, Any]) -> str:
+    return "operation" if answer["operation_named"] else "module" if answer["module_named"] else "–"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="bugs; the default is all")
+    parser.add_argument("--again", action="store_true", help="measure again")
+    parser.add_argument("--table", action="store_true", help="only write the table of what was measured")
+    options = parser.parse_args()
+    bugs = selected_bugs(options.names)
+    failed = 0
+    if not options.table:
+        failed = make_files.make(bugs)
+        bugs = [bug for bug in bugs if make_files.is_made(bug)]
+        measure(bugs, options.again)
+    bugs = [bug for bug in bugs if all((FILES / bug.name / file).exists()
+                                       for file in ("whence.json", *[f"peer-{peer}.json" for peer in peers.PEERS]))]
+    rows = [row_of(bug) for bug in bugs]
+    (FILES / "table.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (FILES / "table.md").write_text(markdown(rows))
+    print(markdown(rows).split("\n| bug ")[0])
+    print(f"the table of {len(rows)} bugs is in {FILES / 'table.md'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
