@@ -1,7 +1,7 @@
 """Makes the files of the bugs, measures what whence and other tools say of them, and writes the table:
-`python run.py [--again] [--table] [NAME...]`.
+`python run.py [--again PART]... [--table] [NAME...]`.
 
-Writes build/real_bugs/table.json and table.md. --again measures again, and --table only writes the table.
+Writes build/real_bugs/table.json and table.md. --again measures a part again, and --table only writes the table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ TITLES = {"torch": "torch.onnx.verification", "diagnostic": "onnx-diagnostic, si
 def in_environment(python: Path, program: str, *arguments: str) -> int:
     """Runs a program of this folder in an environment. Returns its exit code, negative for a signal."""
     path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
-    return subprocess.run([python, HERE / program, *arguments], check=False, stdout=subprocess.DEVNULL,
+    # A peer writes files into the current folder.
+    return subprocess.run([python, HERE / program, *arguments], cwd=FILES, check=False, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path, "REAL_BUGS_FILES": str(FILES)}).returncode
 
 
@@ -46,12 +47,12 @@ def run_each(python: Path, program: str, file: str, bugs: list[Bug], *arguments:
                 place.write_text(json.dumps({"error": f"the process ended with {code}"}) + "\n")
 
 
-def measure(bugs: list[Bug], again: bool) -> None:
-    """Writes whence.json and peer-*.json for bugs that lack them."""
+def measure(bugs: list[Bug], again: list[str]) -> None:
+    """Writes whence.json and peer-*.json for bugs that lack them, and those of the parts `again` for all."""
 
     def missing(file: str) -> list[Bug]:
         for bug in bugs:
-            if again:
+            if file.removesuffix(".json").removeprefix("peer-") in again:
                 (FILES / bug.name / file).unlink(missing_ok=True)
         return [bug for bug in bugs if not (FILES / bug.name / file).exists()]
 
@@ -127,7 +128,7 @@ def cell(answer: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="bugs; the default is all")
-    parser.add_argument("--again", action="store_true", help="measure again")
+    parser.add_argument("--again", action="append", default=[], choices=["whence", *peers.PEERS], help="measure again")
     parser.add_argument("--table", action="store_true", help="only write the table of what was measured")
     options = parser.parse_args()
     bugs = selected_bugs(options.names)

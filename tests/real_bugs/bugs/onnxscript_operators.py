@@ -8,6 +8,7 @@ from bug import Bug
 from roads import dynamo, torchscript
 
 OLD = ("torch==2.9.1", "onnxscript==0.5.0", "onnx_ir==0.1.12")
+V056 = ("torch==2.9.1", "onnxscript==0.5.6", "onnx_ir==0.1.12")
 NEW = ("torch==2.13.0",)  # with onnxscript 0.7.2, of the main environment
 ISSUES = "https://github.com/microsoft/onnxscript/issues/"
 PULLS = "https://github.com/microsoft/onnxscript/pull/"
@@ -469,7 +470,7 @@ BUGS = [
     Bug("onnxscript-3024", "roll by more than the length of the axis is not circular", PULLS + "3024", OLD, NEW, Periodic,
         lambda: (torch.randn(2, 10, 4),), dynamo(), "yesterday", "aten::roll"),
     Bug("onnxscript-2965", "values written by a boolean mask are broadcast over the whole tensor", ISSUES + "2965", OLD, NEW,
-        PromptTuned, prompt_tokens, dynamo(), "prompt", "aten::index_put", kind="does not run"),
+        PromptTuned, prompt_tokens, dynamo(), "prompt", "aten::index_put aten::index_put_", kind="does not run"),
     Bug("onnxscript-3026", "isclose is false for equal infinities", PULLS + "3026", OLD, NEW, Palindromes, padded_features,
         dynamo(), "ties", "aten::isclose"),
     Bug("onnxscript-2693", "linspace of integers rounds its step", PULLS + "2693", OLD, NEW, VideoClassifier,
@@ -490,10 +491,10 @@ BUGS = [
         lambda: (torch.randn(1, 32),), dynamo(), "pool", "aten::avg_pool1d", kind="does not run"),
     Bug("onnxscript-2984", "linear with a vector as weight keeps an axis", PULLS + "2984", OLD, NEW, AttentionPooling,
         tokens, dynamo(), "score", "aten::linear", kind="does not run"),
-    Bug("onnxscript-2991", "rfft normalises by a vector", PULLS + "2991", OLD, NEW, SpeechFeatures,
+    Bug("onnxscript-2659", "a real Fourier transform gets its axis as its length", PULLS + "2659", OLD, NEW, SpeechFeatures,
         lambda: (torch.randn(2, 128),), dynamo(), "power", "aten::fft_rfft", kind="does not run"),
-    Bug("onnxscript-2770", "irfft takes its one-sided input for a complete spectrum", PULLS + "2770", OLD, NEW, Smoother,
-        lambda: (torch.randn(3, 16),), dynamo(), "smooth", "aten::fft_irfft", kind="does not run"),
+    Bug("onnxscript-2770", "irfft takes its one-sided input for a complete spectrum", PULLS + "2770", V056, NEW, Smoother,
+        lambda: (torch.randn(3, 16),), dynamo(), "smooth", "aten::fft_irfft"),
     Bug("onnxscript-2661", "cat keeps an empty vector, which has another rank", PULLS + "2661", OLD, NEW, FirstStep, tokens, dynamo(),
         "cache", "aten::cat", kind="does not run"),
     Bug("onnxscript-3024-negative", "roll along a negative axis reads an empty length", PULLS + "3024", ("onnxscript==0.7.1",),
@@ -502,8 +503,8 @@ BUGS = [
         lambda: Recurrent(nn.GRU), tokens, dynamo(), "recurrent", "aten::gru"),
     Bug("onnxscript-3009", "mean of all elements ignores its dtype", PULLS + "3009", ("onnxscript==0.7.1",), NEW, Normalised,
         lambda: (torch.randn(4, 6),), dynamo(), "mean", "aten::mean", kind="dtype"),
-    Bug("onnxscript-fft-real", "the real part of a Fourier transform keeps the axis of real and imaginary parts", PULLS + "?", OLD,
-        NEW, FourierNetwork, tokens, dynamo(), "mix", "aten::real aten::select", kind="does not run"),
+    Bug("onnxscript-2659-complex", "a complex Fourier transform gets its axis as its length", PULLS + "2659", OLD, NEW,
+        FourierNetwork, tokens, dynamo(), "mix", "aten::fft_fft", kind="does not run"),
     Bug("onnxscript-3036", "a fractional number to the power of integers is an integer", PULLS + "3036", ("onnxscript==0.7.1",), NEW, Recency, tokens,
         dynamo(), "decay", "aten::pow", kind="does not run"),
 ]

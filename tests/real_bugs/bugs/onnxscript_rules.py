@@ -8,6 +8,7 @@ from bug import Bug
 from roads import dynamo, optimized, torchscript
 
 OLD = ("torch==2.9.1", "onnxscript==0.5.0", "onnx_ir==0.1.12")
+V056 = ("torch==2.9.1", "onnxscript==0.5.6", "onnx_ir==0.1.12")
 NEW = ("torch==2.13.0",)
 ISSUES = "https://github.com/microsoft/onnxscript/issues/"
 PULLS = "https://github.com/microsoft/onnxscript/pull/"
@@ -188,7 +189,7 @@ BUGS = [
         TwoDomains, lambda: (*image(), *image()), dynamo(), "conv", "aten::conv2d", step="FuseBatchNormIntoConv",
         merged=("photo_norm", "sketch_norm")),
     Bug("pytorch-166797", "two convolutions of the same value get one bias when batch norms are folded into them",
-        "https://github.com/pytorch/pytorch/issues/166797", ("torch==2.9.1", "onnxscript==0.5.6", "onnx_ir==0.1.12"), NEW, ResidualNetwork, image, dynamo(), "block.conv1",
+        "https://github.com/pytorch/pytorch/issues/166797", V056, NEW, ResidualNetwork, image, dynamo(), "block.conv1",
         "aten::conv2d", step="FuseBatchNormIntoConv", merged=("block.norm1",)),
     Bug("pytorch-166797-transposed", "two transposed convolutions of the same value get one bias when batch norms are folded into them",
         "https://github.com/pytorch/pytorch/issues/166797", OLD, NEW, Branches, image,
