@@ -83,6 +83,14 @@ def test_the_first_node_that_fails_is_named_and_earlier_values_are_compared(pool
     jsonschema.validate(report.to_json(), json.loads((command.ROOT / "schema/accuracy.schema.json").read_text()))
 
 
+def test_a_first_node_that_fails_is_named(pooled, tmp_path):
+    def change(graph):
+        node_of(graph, "stem", "Gemm").op_type = "NoSuchOperator"
+
+    _, report = changed(pooled, tmp_path, change)
+    assert report.first.module == "stem" and report.first.failure and report.observable == 0
+
+
 def test_the_command_names_the_node_that_fails_and_exits_with_findings(pooled, tmp_path):
     path, _ = changed(pooled, tmp_path, fail_to_load)
     before = path.read_bytes()

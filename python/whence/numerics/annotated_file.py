@@ -28,6 +28,7 @@ class Node:
     at: int
     name: str
     op_type: str
+    domain: str
     inputs: tuple[str, ...]   # including outer values that its subgraphs read
     outputs: tuple[str, ...]
     modules: tuple[str, ...]  # qualified names of its modules; empty if unknown
@@ -166,7 +167,7 @@ def _node(at: int, proto: Any) -> Node:
     keys = {each.key: each.value for each in proto.metadata_props if each.key.startswith(_KEY)}
     operations, is_shared = operations_in(keys)
     call = keys.get(_KEY + "call", "0")
-    return Node(at, proto.name, proto.op_type, (*proto.input, *_outer_inputs(proto)), tuple(proto.output), modules_in(keys),
+    return Node(at, proto.name, proto.op_type, proto.domain, (*proto.input, *_outer_inputs(proto)), tuple(proto.output), modules_in(keys),
                 primary_in(keys), int(call) if call.isdigit() else 0, keys.get(_KEY + "confidence", "unattributed"),
                 keys.get(_KEY + "source", ""), operations[:1] if is_shared else operations,
                 proto.op_type.startswith("QLinear") or proto.op_type in _INTEGERS)

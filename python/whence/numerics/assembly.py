@@ -11,8 +11,9 @@ from pathlib import Path
 from ..values.value_file import Values
 from .annotated_file import File, Node
 from .failing_nodes import Failure
-from .first_differences import Beginning, Limits, REARRANGING, beginning_at
+from .first_differences import Beginning, CONVERTING, Limits, REARRANGING, beginning_at
 from .measurements import Measured, Measurement
+from .merged_operations import main_operation, merged_operation
 from .isolated_modules import IsolatedErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
@@ -145,12 +146,45 @@ def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram
     at = origin.enclosing if origin.enclosing is not None else beginning.measured.point.source_call
     module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
     operation, source, stack = _operation(part.flow.file, origin.nodes, program)
+    suspects = [calls[number].module for number in origin.calls]
+    primary = _primary_call(origin.nodes)
+    if primary is not None and len(set(suspects)) > 1:
+        module, call = primary
+    merged = _merged(part.flow, origin.nodes, program)
+    if merged is not None:
+        (module, call), operation, source, stack = merged
+        suspects.insert(0, module)
     figures = beginning.measured.figures
-    return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in origin.calls)),
+    return FirstDifference(module, call, tuple(dict.fromkeys(suspects)),
                            operation, source, beginning.measured.value, tuple(node.title for node in origin.nodes),
                            figures.relative, figures.largest, figures.estimated,
                            part.flow.inherited_error(beginning.measured.value), beginning.lasts,
                            part.isolated_errors.relative.get((module, call)), stack, figures.form)
+
+
+def _primary_call(nodes: list[Node]) -> tuple[str, int] | None:
+    """Returns the module and call of the main operation, if all computing nodes are fused around the same one."""
+    computing = [node for node in nodes if node.op_type not in REARRANGING | CONVERTING]
+    found = {(node.primary, node.call) for node in computing if len(node.modules) > 1}
+    return found.pop() if len(found) == 1 and len(computing) == 1 else None
+
+
+def _merged(flow: Flow, nodes: list[Node],
+            program: RecordedProgram | None) -> tuple[tuple[str, int], str, str, Stack] | None:
+    """Returns the module call, operator, source line and stack of the operation that a tool merged into the nodes."""
+    if program is None:
+        return None
+    computing = [node for node in nodes if node.op_type not in REARRANGING | CONVERTING] or nodes
+    number = merged_operation(flow.file, computing, program, not flow.quantise(nodes))
+    if number is None:
+        return None
+    stack = program.stacks[number] if number < len(program.stacks) else ()
+    return program.calls[number], program.targets[number], _line(stack), stack
+
+
+def _line(stack: Stack) -> str:
+    """Returns the innermost source line of a stack, "block.py:17 forward"."""
+    return f"{stack[0].file.rpartition('/')[2]}:{stack[0].line} {stack[0].function}" if stack else ""
 
 
 def _of_wrong_sizes(part: Part, failure: Failure, program: RecordedProgram | None) -> Iterator[FirstDifference]:
@@ -172,7 +206,12 @@ def _failed(part: Part, failure: Failure, program: RecordedProgram | None) -> Fi
         of_primary = tuple(each for each in node.operations if program.calls[each] == (node.primary, node.call))
         main = replace(node, operations=of_primary or node.operations)
     operation, source, stack = _operation(part.flow.file, [main], program)
-    return FirstDifference(node.primary, node.call, node.modules, operation, source, node.outputs[0], (node.title,),
+    module, call, suspects = node.primary, node.call, node.modules
+    merged = _merged(part.flow, [node], program)
+    if merged is not None:
+        (module, call), operation, source, stack = merged
+        suspects = tuple(dict.fromkeys((module, *suspects)))
+    return FirstDifference(module, call, suspects, operation, source, node.outputs[0], (node.title,),
                            math.inf, math.inf, False, 0.0, stack=stack, failure=failure.message)
 
 
@@ -183,14 +222,13 @@ def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -
     operations = {number for node in computing for number in node.operations}
     last = next((node for node in reversed(computing) if node.source), None)
     source, stack = ("", ()) if last is None else (last.source, _stack(file, last, program))
-    if not source and (stack := _stack(file, computing[-1], program)):
-        source = f"{stack[0].file.rpartition('/')[2]}:{stack[0].line} {stack[0].function}"
+    if not source:
+        stack = _stack(file, computing[-1], program)
+        source = _line(stack)
     if not operations:
         stated = {file.exporter_operation(node) for node in computing}
         return stated.pop() if len(stated) == 1 else "", source, stack
-    if program is None or len(operations) != 1 or (number := operations.pop()) >= len(program.targets):
-        return "", source, stack
-    return program.targets[number], source, stack
+    return "" if program is None else main_operation(computing, program), source, stack
 
 
 def _notes(file: File, part: Part, number: int, runs: int, are_stored: bool) -> Iterator[str]:

@@ -28,6 +28,8 @@ class Point:
     operation_values: list[str] = field(default_factory=list)  # candidates by operation
     module_values: list[str] = field(default_factory=list)     # candidates by module
     fused_node: Node | None = None                             # the fused node that computes it internally
+    partial_values: set[str] = field(default_factory=set)      # read only by nodes of the same operation, which may
+    # complete it: a fused node may add the bias
 
     @property
     def candidates(self) -> list[str]:
@@ -129,6 +131,7 @@ def _add_operation_values(point: Point, file: File, program: RecordedProgram, by
         return
     nodes = by_operation.get(result.operation, [])
     point.operation_values += values_of(file, nodes, result.operation, result.output)
+    point.partial_values |= {name for name in point.operation_values if not _is_read_elsewhere(file, name, nodes)}
     if nodes and all(node.operations[-1] != result.operation for node in nodes):
         point.fused_node = nodes[-1]
 

@@ -13,7 +13,7 @@ from .value_flow import Flow
 
 REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Shape", "Expand",
                "Slice", "Gather", "Concat", "Split", "Constant", "ConstantOfShape"}
-_CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
+CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 
 # A difference begins at a value whose error exceeds the error of its inputs by this factor. A smaller factor is due to
 # rounding. The second factor applies after a difference, because an inherited error may grow several times.
@@ -143,7 +143,7 @@ def _call_beginning(flow: Flow, limits: Limits, at: int) -> Beginning:
 def _calls_of(measurement: Measurement, nodes: Iterable[Node]) -> list[int]:
     """Returns the calls of the nodes. Ignores converting nodes, and nodes with only an enclosing module, unless there
     are no other nodes."""
-    nodes = [node for node in nodes if node.op_type not in _CONVERTING] or list(nodes)
+    nodes = [node for node in nodes if node.op_type not in CONVERTING] or list(nodes)
     precise = [node for node in nodes if node.confidence not in ("ancestor", "unattributed")] or nodes
     return list(dict.fromkeys(at for node in precise for at in measurement.calls.calls_of_node[node.at]))
 

@@ -179,7 +179,7 @@ def _choose_candidate(file: File, calls: Calls, point: Point, figures_of: Mappin
             return Measured(point, best, figures_of[key, best], True)
     if operation_values:
         best = nearest(operation_values.values())
-        return Measured(point, best, figures_of[key, best], True)
+        return Measured(point, best, figures_of[key, best], best not in point.partial_values and not _is_fused(file, best))
     if point.fused_node is not None:
         return Measured(point, reason=f"fused into {point.fused_node.title}")
     # No candidate agrees, so the last value that only the module computes is its result, if any.
@@ -200,6 +200,13 @@ def _choose_candidate(file: File, calls: Calls, point: Point, figures_of: Mappin
                         len(set(own_forms)) == 1 and len(same_sized) < 2)
     return Measured(point, reason="the file does not contain it" if not point.candidates else
                     "no value in the file has its size and numbers")
+
+
+def _is_fused(file: File, value: str) -> bool:
+    """Returns true if an operator of ONNX Runtime computes the value that may do more than the operation: FusedConv
+    applies an activation."""
+    node = file.producer.get(value)
+    return node is not None and node.domain.startswith("com.microsoft") and node.op_type not in QUANTISING
 
 
 def _is_own_value(file: File, calls: Calls, value: str, call: int) -> bool:

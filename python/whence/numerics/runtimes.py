@@ -40,6 +40,8 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
         options = ort_session.session_options(optimized)
         if file.content is not None:
             names = [name for name in names if name in file.producer or name in file.elements]
+            if not file.producer:  # ONNX Runtime cannot load a graph without nodes
+                return
         added = [name for name in names if name not in file.outputs]
         with _with_outputs(file, added) as loadable:
             if isinstance(loadable, bytes):

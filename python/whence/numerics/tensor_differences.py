@@ -118,8 +118,9 @@ def _as_complex(recorded: Recorded, observed: torch.Tensor) -> torch.Tensor:
 
 
 def _kind(dtype: str) -> str:
-    """Returns "float", "complex", or the dtype of integers and booleans: "int64"."""
-    return next((kind for kind in ("float", "complex") if kind in dtype), dtype.removeprefix("torch."))
+    """Returns "float", "complex", or the dtype of integers, booleans and double precision: "int64"."""
+    dtype = dtype.removeprefix("torch.")
+    return next((kind for kind in ("float", "complex") if kind in dtype and not dtype.endswith("64")), dtype)
 
 
 def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layout: str) -> torch.Tensor:
