@@ -75,8 +75,10 @@ def _packages_of(python: Path) -> str:
 
 
 def _pip(python: Path, command: str, *arguments: object) -> None:
-    subprocess.run([python, "-m", "pip", command, "-q", "--disable-pip-version-check", *arguments], check=True,
-                   stderr=subprocess.DEVNULL if "-q" not in sys.argv else None)
+    done = subprocess.run([python, "-m", "pip", command, "-q", "--disable-pip-version-check", *arguments], check=False,
+                          capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"pip {command} {' '.join(map(str, arguments))} failed:\n{done.stderr[-2000:]}")
 
 
 @contextmanager
