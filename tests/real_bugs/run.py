@@ -111,6 +111,8 @@ def totals(rows: list[dict[str, Any]]) -> str:
     answers = {"whence accuracy": {row["name"]: row for row in rows},
                **{title: {row["name"]: row[peer] for row in rows} for peer, title in TITLES.items()}}
     for title, answer in answers.items():
+        other = sum(answer[row["name"]].get("error", "").startswith("not applicable") for row in rows)
+        title += f" (not applicable to {other})" if other else ""
         modules = sum(answer[row["name"]]["module_named"] for row in rows)
         operations = sum(answer[row["name"]]["operation_named"] for row in with_operation)
         lines.append(f"| {title} | {share(modules, len(rows))} | {share(operations, len(with_operation))} |")

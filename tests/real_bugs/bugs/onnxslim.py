@@ -308,7 +308,7 @@ class Windows(nn.Module):
 
 BUGS = [
     Bug("onnxslim-53", "a reflected border before a convolution becomes zeros", PULLS + "53", ("onnxslim==0.1.40",), LAST,
-        Stylizer, image, BY_TRACE, "pad", "aten::reflection_pad2d", step="FusionPadConv"),
+        Stylizer, image, BY_TRACE, "pad", "aten::pad aten::reflection_pad2d", step="FusionPadConv"),
     Bug("onnxslim-53-constant", "a border of ones before a convolution becomes zeros", PULLS + "53", ("onnxslim==0.1.40",),
         LAST, BoardPolicy, image, BY_TRACE, "border", "aten::pad", step="FusionPadConv"),
     Bug("onnxslim-53-channels", "padded channels before a convolution are lost", PULLS + "53", ("onnxslim==0.1.40",), LAST,
