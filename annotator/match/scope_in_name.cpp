@@ -4,11 +4,30 @@
 #include <bit>
 #include <cstdint>
 
+#include <re2/re2.h>
+
 #include "annotator/match/file_structure.h"
 #include "annotator/match/operator_name.h"
 #include "annotator/origin/node_name.h"
 
 namespace whence::match {
+
+namespace {
+
+// Removes the part that NNCF adds for a quantiser at an operation: the module's name (empty for the root), the
+// function, and the call with its port, "/layers.0/up" + "/up/linear/0__1.0". At an input of the model it adds one
+// segment, "/x__0.0".
+std::string_view without_hook(std::string_view path) {
+  static const re2::RE2 at_call(R"((.*)/[^/]*/[^/]*/\d+__\d+\.\d+)"), at_input(R"((.*)/[^/]*\D__\d+\.\d+)");
+  const re2::StringPiece text(path.data(), path.size());
+  re2::StringPiece module_path;
+  if (!re2::RE2::FullMatch(text, at_call, &module_path) && !re2::RE2::FullMatch(text, at_input, &module_path)) {
+    return path;
+  }
+  return {module_path.data(), module_path.size()};
+}
+
+}  // namespace
 
 std::string_view number_ending(std::string_view segment) {
   const std::size_t digits = segment.find_last_not_of("0123456789");
@@ -61,12 +80,12 @@ ScopeInName ScopeReader::read(std::string_view name) const {
     if (slash == std::string_view::npos) break;
     if (names_operator(rest.substr(slash + 1))) {
       const origin::NamePath found = origin::path_in_name(rest);
-      return {found.path, found.below, rest.size() != name.size(), true};
+      return {without_hook(found.path), found.below, rest.size() != name.size(), true};
     }
     rest = rest.substr(0, slash);
   }
   const origin::NamePath found = origin::path_in_name(name);
-  return {found.path, found.below, false, false};
+  return {without_hook(found.path), found.below, false, false};
 }
 
 }  // namespace whence::match

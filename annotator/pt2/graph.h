@@ -75,7 +75,8 @@ class ExportedGraph {
   void inline_graph(const Part& inner, const std::vector<Argument>& operands, const Part& outputs, Block& block);
   void read_cond(const Part& graph, const Part& node, Block& block);
   void read_while_loop(const Part& graph, const Part& node, Block& block);
-  void read_scan(const Part& graph, const Part& node, Block& block);
+  // `carries` is false for a map.
+  void read_scan(bool carries, const Part& graph, const Part& node, Block& block);
   // functionalized.cpp
   void read_auto_functionalized(const Part& graph, const Part& node, Block& block);
   void read_functional_arguments(const Part& inputs, Node& node);

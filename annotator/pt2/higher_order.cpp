@@ -1,6 +1,6 @@
 // Operators that take graphs. An operator that only calls its graph is replaced by the graph's operations: a context
 // (no_grad, autocast), which ONNX lacks, hints for a compiler, and a call of a region (invoke_subgraph). `cond` becomes
-// prim::If. loops.cpp has `while_loop` and `scan`.
+// prim::If. loops.cpp has `while_loop`, `scan` and `map`.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ bool ExportedGraph::read_higher_order(const std::string& name, const Part& graph
   if (const auto before = operands_before_call(name)) return read_call(name, *before, node, block), true;
   if (name == "cond") return read_cond(graph, node, block), true;
   if (name == "while_loop") return read_while_loop(graph, node, block), true;
-  if (name == "scan") return read_scan(graph, node, block), true;
+  if (name == "scan" || name == "map_impl") return read_scan(name == "scan", graph, node, block), true;
   if (name.starts_with("auto_functionalized")) return read_auto_functionalized(graph, node, block), true;
   return false;
 }

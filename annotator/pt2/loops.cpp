@@ -1,7 +1,8 @@
 // while_loop(cond, body, [carried], [others])    ->  prim::Loop, its condition computed before it and after its body
 // scan(combine, [carried], [scanned], [others])  ->  prim::Loop over the first axis of the scanned tensors
+// map(body, [scanned], [others])                 ->  the same, with nothing carried
 //
-// Both pass the carried values first and the others last to every graph. The others are values of the enclosing graph,
+// All pass the carried values first and the others last to every graph. The others are values of the enclosing graph,
 // which a body reads directly. A saved scan has no `reverse` and `dim`: they are operations before and after it.
 #include <cstdint>
 #include <limits>
@@ -93,16 +94,18 @@ Argument ExportedGraph::length_of(const Argument& scanned, const Origin& origin,
   return {ValueRef{id}};
 }
 
-void ExportedGraph::read_scan(const Part& graph, const Part& part, Block& block) {
+void ExportedGraph::read_scan(bool carries, const Part& graph, const Part& part, Block& block) {
   const Operands operands = operands_of(part);
-  if (operands.graphs.size() != 1 || operands.others.size() != 3)
-    reading_.corrupt("a scan needs one graph and three lists of operands");
+  const std::size_t lists = carries ? 3 : 2;
+  if (operands.graphs.size() != 1 || operands.others.size() != lists)
+    reading_.corrupt(carries ? "a scan needs one graph and three lists of operands"
+                             : "a map needs one graph and two lists of operands");
   const Part& combine = operands.graphs.front();
   ArgumentList initial;
   std::vector<Argument> scanned, others;
-  append(operands.others[0], initial);
-  append(operands.others[1], scanned);
-  append(operands.others[2], others);
+  if (carries) append(operands.others.front(), initial);
+  append(operands.others[lists - 2], scanned);
+  append(operands.others[lists - 1], others);
   const Part inputs = combine.at("inputs");
   if (inputs.size() != initial.size() + scanned.size() + others.size() || scanned.empty()) {
     reading_.corrupt("a scan is called with the wrong number of values");

@@ -68,10 +68,9 @@ inline std::string replacement_of(std::string_view operator_name) {
   struct Row {
     std::string_view name, replacement;
   };
-  constexpr std::array<Row, 6> rows = {{
+  constexpr std::array<Row, 5> rows = {{
       {"associative_scan",
        "write it as a loop over the axis (torch._higher_order_ops.scan), or with an operator like torch.cumsum"},
-      {"map_impl", "write it with torch._higher_order_ops.scan, which also visits the first axis"},
       {"out_dtype", "convert the operands to the wider dtype and call the operator directly"},
       {"strict_mode", "call the function directly"},
       {"flex_attention", "call torch.nn.functional.scaled_dot_product_attention, with score_mod as attn_mask"},

@@ -3,6 +3,7 @@
 import onnx
 import pytest
 import torch
+from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 
 import command
@@ -175,6 +176,30 @@ def test_scan_of_dynamic_length_equals_pytorch(tmp_path):
     path = export_model(tmp_path, model, sizes[0], False, dynamic_shapes={"state": None, "xs": {0: length}})
     for inputs in sizes:
         assert_same(path, model, inputs)
+
+
+class Mapped(torch.nn.Module):
+    """Maps two tensors, with a module's weights and another input, to two results."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = LINEAR(3, 3)
+
+    def forward(self, xs, ys, offset):
+        return map_over(lambda pair, z: (torch.relu(self.cell(pair[0])) + z, pair[1].sum() * 2), (xs, ys), offset)
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_map_equals_pytorch(tmp_path, decomposed, dynamic):
+    sizes = [{"xs": torch.randn(size, 2, 3), "ys": torch.randn(size, 4), "offset": torch.randn(3)} for size in (5, 1, 8)]
+    length = torch.export.Dim("length", max=64)
+    shapes = {"xs": {0: length}, "ys": {0: length}, "offset": None} if dynamic else None
+    model = Mapped()
+    path = export_model(tmp_path, model, sizes[0], decomposed, dynamic_shapes=shapes)
+    for inputs in sizes if dynamic else sizes[:1]:
+        assert_same(path, model, inputs)
+    assert keys_in_bodies(path, "pkg.whence.module")["Relu"] == {""}
 
 
 def keys_in_bodies(path, key: str) -> dict:

@@ -258,3 +258,20 @@ def test_a_node_without_keys_between_nodes_of_one_module_is_inside_it(tmp_path):
     annotated = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
     assert [(each.get("module"), each["confidence"]) for each in annotated] == [
         ("mlp", "inferred"), ("mlp", "ancestor"), ("mlp", "inferred"), (None, "unattributed"), ("head", "inferred")]
+
+
+def test_quantisers_that_nncf_hooks_to_operations_belong_to_their_modules(tmp_path):
+    """NNCF 3.4 adds the module's own name, the function and the call with its port to the path of a FakeQuantize."""
+    names = {"/x__0.0/FakeQuantize": "", "/stem/stem/conv2d/0__1.0/FakeQuantize": "stem", "//relu/0__0.0/FakeQuantize": "",
+             "/layers.0/norm/norm/layer_norm/1__2.0/FakeQuantize": "layers.0.norm", "/layers.0//add/0__0.0/FakeQuantize": "layers.0",
+             "/layers.0/norm/LayerNormalization": "layers.0.norm", "/cell__1.0x/Relu": "cell__1.0x"}
+    nodes = [onnx.helper.make_node(name.rpartition("/")[2], [f"x{at}"], [f"x{at + 1}"], name=name,
+                                   domain="org.openvinotoolkit" if "FakeQuantize" in name else "")
+             for at, name in enumerate(names)]
+    values = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in ("x0", f"x{len(nodes)}")]
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("org.openvinotoolkit", 1)]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:]), opset_imports=opsets),
+              tmp_path / "model.onnx")
+    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx")
+    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert [(each.get("module"), each["confidence"]) for each in found] == [(module, "inferred") for module in names.values()]

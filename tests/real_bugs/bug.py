@@ -77,8 +77,16 @@ class Bug:
 
     def fingerprint(self) -> str:
         """Changes if the bug's functions or pins do, but not if a function that they call does."""
-        functions = [inspect.getsource(each) for each in (self.model, self.inputs, self.write, self.write_right) if each]
+        functions = [text_of(each) for each in (self.model, self.inputs, self.write, self.write_right) if each]
         return hashlib.sha256(repr((functions, self.wrong, self.right)).encode()).hexdigest()[:16]
+
+
+def text_of(function: Callable) -> str:
+    """Returns the source of a class, and the instructions of a function: a lambda's source is that of its lines."""
+    if isinstance(function, type):
+        return inspect.getsource(function)
+    code = function.__code__
+    return repr((code.co_code, code.co_names, [each for each in code.co_consts if not inspect.iscode(each)]))
 
 
 def all_bugs() -> list[Bug]:

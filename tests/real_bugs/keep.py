@@ -20,9 +20,11 @@ LARGEST = 20_000  # bytes
 def without_paths(model: onnx.ModelProto) -> onnx.ModelProto:
     """Removes the texts that an exporter writes for people."""
     graph = model.graph
-    for each in (model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer, *model.functions):
+    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    for each in (model, graph, *graph.node, *values, *model.functions):
         each.doc_string = ""
-        kept = [(entry.key, entry.value) for entry in each.metadata_props if "stack_trace" not in entry.key and "/" not in entry.value]
+        kept = [(entry.key, entry.value) for entry in each.metadata_props
+                if "stack_trace" not in entry.key and "/" not in entry.value]
         del each.metadata_props[:]
         for key, value in kept:
             each.metadata_props.add(key=key, value=value)

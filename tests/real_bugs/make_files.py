@@ -109,7 +109,8 @@ def write_sides(requests: list[tuple[Bug, str]]) -> dict[tuple[str, str], str]:
             done = subprocess.run([environments.python_of(pins), __file__, "--write", *left], capture_output=True, text=True,
                                   check=False, env={**os.environ, "REAL_BUGS_FILES": str(FILES)})
             if done.returncode not in (0, 1) and len(left) == 1:
-                failures[tuple(reversed(left[0].split(":")))] = f"process ended with {done.returncode}: {done.stderr[-2000:]}"
+                side, _, name = left[0].partition(":")
+                failures[name, side] = f"the process ended with {done.returncode}: {done.stderr[-2000:]}"
         for bug, side in group:
             log = FILES / bug.name / f"{side}.log"
             if log.exists():
@@ -153,7 +154,8 @@ def check(bug: Bug) -> dict:
         made[side] = {"kind": kind, "difference": largest if np.isfinite(largest) else str(largest),
                       **({"error": found} if isinstance(found, str) else {})}
         if kind != (bug.kind if side == "wrong" else ""):
-            problems.append(f"the {side} file: {kind or 'right'} ({largest:.2g})" + (f", {found[:300]}" if kind == "does not run" else ""))
+            problems.append(f"the {side} file: {kind or 'right'} ({largest:.2g})" +
+                            (f", {found[:300]}" if kind == "does not run" else ""))
     made["problem"] = "; ".join(problems)
     return made
 

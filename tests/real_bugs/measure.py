@@ -64,7 +64,8 @@ def measure(bug: Bug) -> dict[str, Any]:
         return {"record": traceback.format_exc()}
     recorded = round(time.monotonic() - start, 2)
     return {"recording_seconds": recorded,
-            **{side: report_of(folder / f"{side}.onnx", sidecar, values, folder / f"{side}.annotated.onnx") for side in SIDES}}
+            **{side: report_of(folder / f"{side}.onnx", sidecar, values, folder / f"{side}.annotated.onnx")
+               for side in SIDES}}
 
 
 def main() -> int:

@@ -25,8 +25,8 @@ from make_files import FILES, flat  # first, because it sets the search path
 from bug import Bug, selected_bugs
 
 # The environments of the peers; "torch" runs where the wrong file was written.
-PINS = {"diagnostic": ("onnx-diagnostic==0.9.3", "pandas==2.3.3", "python-dateutil==2.9.0.post0", "pytz==2025.2", "six==1.17.0",
-                       "scipy==1.17.1", "onnxruntime==1.23.2"),  # fails with onnxruntime 1.32
+PINS = {"diagnostic": ("onnx-diagnostic==0.9.3", "pandas==2.3.3", "python-dateutil==2.9.0.post0", "pytz==2025.2",
+                       "six==1.17.0", "scipy==1.17.1", "onnxruntime==1.23.2"),  # fails with onnxruntime 1.32
         "polygraphy": ("polygraphy==0.53.6",)}
 PEERS = ("torch", *PINS)
 
@@ -95,15 +95,17 @@ def by_polygraphy(bug: Bug, folder: Path) -> dict[str, Any]:
     from polygraphy.comparator import Comparator, CompareFunc
     from polygraphy.constants import MARK_ALL
 
-    session = {side: SessionFromOnnx(BytesFromOnnx(ModifyOutputs(OnnxFromPath(str(folder / f"{side}.onnx")), outputs=MARK_ALL)))
-               for side in ("wrong", "right")}
+    def session(side: str) -> Callable:
+        return SessionFromOnnx(BytesFromOnnx(ModifyOutputs(OnnxFromPath(str(folder / f"{side}.onnx")), outputs=MARK_ALL)))
+
     model = onnx.load(folder / "wrong.annotated.onnx")
     inputs = [each.name for each in model.graph.input]
     feed = dict(zip(inputs, flat(bug.example()), strict=True))
-    results = Comparator.run([OnnxrtRunner(session["wrong"]), OnnxrtRunner(session["right"])], data_loader=[feed])
+    results = Comparator.run([OnnxrtRunner(session("wrong")), OnnxrtRunner(session("right"))], data_loader=[feed])
     compared = Comparator.compare_accuracy(results, fail_fast=False, compare_func=CompareFunc.simple(
         rtol=10 * bug.tolerance, atol=bug.tolerance, fail_fast=False))
-    passed = {name: bool(each) for result in compared for _, iterations in result.items() for name, each in iterations[0].items()}
+    passed = {name: bool(each) for result in compared for _, iterations in result.items()
+              for name, each in iterations[0].items()}
     for node in model.graph.node:
         if any(passed.get(name) is False for name in node.output):
             keys = {each.key: each.value for each in node.metadata_props}

@@ -1,7 +1,8 @@
 """Makes the files of the bugs, measures what whence and other tools say of them, and writes the table:
-`python run.py [--again] [--table] [NAME...]`.
+`python run.py [--again PART]... [--table] [--docs] [NAME...]`.
 
-Writes build/real_bugs/table.json and table.md. --again measures again, and --table only writes the table.
+Writes build/real_bugs/table.json and table.md. --again measures a part again, --table only writes the table, and --docs
+also writes its totals into docs/accuracy.md.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ TITLES = {"torch": "torch.onnx.verification", "diagnostic": "onnx-diagnostic, si
 def in_environment(python: Path, program: str, *arguments: str) -> int:
     """Runs a program of this folder in an environment. Returns its exit code, negative for a signal."""
     path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
-    return subprocess.run([python, HERE / program, *arguments], check=False, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path, "REAL_BUGS_FILES": str(FILES)}).returncode
+    variables = {**os.environ, "PYTHONPATH": path, "REAL_BUGS_FILES": str(FILES)}
+    # A peer writes files into the current folder.
+    return subprocess.run([python, HERE / program, *arguments], cwd=FILES, check=False, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, env=variables).returncode
 
 
 def run_each(python: Path, program: str, file: str, bugs: list[Bug], *arguments: str) -> None:
@@ -46,12 +49,12 @@ def run_each(python: Path, program: str, file: str, bugs: list[Bug], *arguments:
                 place.write_text(json.dumps({"error": f"the process ended with {code}"}) + "\n")
 
 
-def measure(bugs: list[Bug], again: bool) -> None:
-    """Writes whence.json and peer-*.json for bugs that lack them."""
+def measure(bugs: list[Bug], again: list[str]) -> None:
+    """Writes whence.json and peer-*.json for bugs that lack them, and those of the parts `again` for all."""
 
     def missing(file: str) -> list[Bug]:
         for bug in bugs:
-            if again:
+            if file.removesuffix(".json").removeprefix("peer-") in again:
                 (FILES / bug.name / file).unlink(missing_ok=True)
         return [bug for bug in bugs if not (FILES / bug.name / file).exists()]
 
@@ -101,23 +104,46 @@ def share(part: int, of: int) -> str:
     return f"{part} of {of}" + (f" ({100 * part / of:.0f} %)" if of else "")
 
 
-def markdown(rows: list[dict[str, Any]]) -> str:
-    """Returns the totals and one line for each bug."""
+def totals(rows: list[dict[str, Any]]) -> str:
+    """Returns what each tool names, and what whence names by the tool that has the bug."""
     with_operation = [row for row in rows if row["operation"]]
-    lines = ["| tool | module named | operation named |", "|---|--:|--:|"]
+    lines = ["| asked | module named | operation named |", "|---|--:|--:|"]
     answers = {"whence accuracy": {row["name"]: row for row in rows},
                **{title: {row["name"]: row[peer] for row in rows} for peer, title in TITLES.items()}}
     for title, answer in answers.items():
-        lines.append(f"| {title} | {share(sum(answer[row['name']]['module_named'] for row in rows), len(rows))} | "
-                     f"{share(sum(answer[row['name']]['operation_named'] for row in with_operation), len(with_operation))} |")
+        modules = sum(answer[row["name"]]["module_named"] for row in rows)
+        operations = sum(answer[row["name"]]["operation_named"] for row in with_operation)
+        lines.append(f"| {title} | {share(modules, len(rows))} | {share(operations, len(with_operation))} |")
     lines += ["", f"Alarms of whence on right files: {sum(row['alarm'] for row in rows)} of {len(rows)}.", "",
-              "| bug | kind | module | operation | whence | s | torch | diagnostic | Polygraphy |", "|---|---|---|---|---|--:|---|---|---|"]
+              "| bugs of | bugs | whence: module | whence: operation | best other tool: module |", "|---|--:|--:|--:|--:|"]
+    for tool in sorted({row["name"].split("-")[0] for row in rows}):
+        group = [row for row in rows if row["name"].split("-")[0] == tool]
+        best = max(sum(row[peer]["module_named"] for row in group) for peer in peers.PEERS)
+        lines.append(f"| {tool} | {len(group)} | {sum(row['module_named'] for row in group)} | "
+                     f"{sum(row['operation_named'] for row in group)} | {best} |")
+    return "\n".join(lines) + "\n"
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """Returns the totals and one line for each bug."""
+    lines = [totals(rows), "| bug | kind | module | operation | whence | s | torch | diagnostic | Polygraphy |",
+             "|---|---|---|---|---|--:|---|---|---|"]
     for row in rows:
         cells = [f"[{row['name']}]({row['link']})", row["kind"], f"`{row['module']}`",
                  (f"`{row['operation'].split()[0]}`" if row["operation"] else "") + (f" {row['step']}" if row["step"] else ""),
                  cell(row), f"{row['seconds'] or 0:.1f}", *[cell(row[peer]) for peer in peers.PEERS]]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def write_docs(rows: list[dict[str, Any]]) -> None:
+    """Replaces the totals in the documentation."""
+    page = environments.ROOT / "docs" / "accuracy.md"
+    before, marker, rest = page.read_text().partition("<!-- real bugs -->\n")
+    _, end, after = rest.partition("<!-- end of real bugs -->\n")
+    if not marker or not end:
+        raise SystemExit(f"{page} has no place for the totals: <!-- real bugs --> and <!-- end of real bugs -->")
+    page.write_text(before + marker + totals(rows) + end + after)
 
 
 def cell(answer: dict[str, Any]) -> str:
@@ -127,8 +153,9 @@ def cell(answer: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="bugs; the default is all")
-    parser.add_argument("--again", action="store_true", help="measure again")
+    parser.add_argument("--again", action="append", default=[], choices=["whence", *peers.PEERS], help="measure again")
     parser.add_argument("--table", action="store_true", help="only write the table of what was measured")
+    parser.add_argument("--docs", action="store_true", help="write the totals into docs/accuracy.md")
     options = parser.parse_args()
     bugs = selected_bugs(options.names)
     failed = 0
@@ -141,7 +168,9 @@ def main() -> int:
     rows = [row_of(bug) for bug in bugs]
     (FILES / "table.json").write_text(json.dumps(rows, indent=1) + "\n")
     (FILES / "table.md").write_text(markdown(rows))
-    print(markdown(rows).split("\n| bug ")[0])
+    if options.docs:
+        write_docs(rows)
+    print(totals(rows))
     print(f"the table of {len(rows)} bugs is in {FILES / 'table.md'}")
     return 1 if failed else 0
 

@@ -35,7 +35,8 @@ def test_the_bug_holds(name):
 def test_the_module_and_operation_are_named(name, tmp_path):
     bug = BUGS[name]
     sidecar, values = measure.record(bug, tmp_path)
-    wrong, right = (measure.report_of(file_of(name, side), sidecar, values, tmp_path / f"{side}.onnx") for side in make_files.SIDES)
+    wrong, right = (measure.report_of(file_of(name, side), sidecar, values, tmp_path / f"{side}.onnx")
+                    for side in make_files.SIDES)
     assert wrong.get("module") in (bug.module, *bug.merged), wrong
     if bug.operation:
         assert wrong["operation"] in bug.operation.split(), wrong

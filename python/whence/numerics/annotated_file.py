@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,8 @@ from ..command.process import run_json
 from ..errors import Diagnostic, error, require_path
 from . import model_structure
 
-_KEY, _TRACEBACK = "pkg.whence.", "pkg.torch.onnx.stack_trace"
+_KEY, _TRACEBACK, _FX_NODE = "pkg.whence.", "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node"
+_FX_TARGET = re.compile(r"call_function\[target=torch\.ops\.(\w+)\.(\w+)")
 _EXPORTER_KEYS = {"pkg.torch.onnx.name_scopes", "pkg.onnxscript.name_scopes", "namespace"}
 
 
@@ -53,6 +55,7 @@ class File:
     random: set[str] = field(default_factory=set)     # values that depend on random numbers
     notes: tuple[str, ...] = ()                       # notes for the user about the origins
     has_exporter_origins: bool = False                # origins are from the exporter's metadata
+    content: bytes | None = None                      # the first nodes, which ``producer`` lists, to run alone
 
     def data_inputs(self, node: Node) -> Iterator[str]:
         """Yields the node's inputs that depend on elements, not only sizes, of the graph's inputs."""
@@ -66,7 +69,15 @@ class File:
 
     def traceback(self, node: Node) -> str:
         """Returns the node's call stack in PyTorch's format; "" if the file has none."""
-        return next((each.value for each in self.model.graph.node[node.at].metadata_props if each.key == _TRACEBACK), "")
+        return self._metadata(node, _TRACEBACK)
+
+    def exporter_operation(self, node: Node) -> str:
+        """Returns the operator that PyTorch's exporter states, "aten::cat"; "" if it states none."""
+        found = _FX_TARGET.search(self._metadata(node, _FX_NODE))
+        return "" if found is None else "::".join(found.groups())
+
+    def _metadata(self, node: Node, key: str) -> str:
+        return next((each.value for each in self.model.graph.node[node.at].metadata_props if each.key == key), "")
 
     def dequantised(self, value: str) -> list[str]:
         """Returns the names of the value after quantising and dequantising. QuantizeLinear may clip in place of a Relu

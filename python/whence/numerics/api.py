@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ..base.keyword_spelling import also_spelled
-from ..errors import error, require_list, require_path
+from ..errors import WhenceError, error, require_list, require_path
 from ..files.model_files import Model, takes_models
 from ..values import value_file
 from ..values.module_globs import matcher, require_matches
 from ..values.value_file import Run, Values
-from . import (annotated_file, file_inputs, first_differences, first_operations, measurements, isolated_modules,
+from . import (annotated_file, failing_nodes, file_inputs, first_differences, first_operations, measurements, isolated_modules,
                recorded_program, runtimes, model_structure)
 from .annotated_file import File
 from .assembly import Part, modules_of, report_of
@@ -25,7 +25,8 @@ from .first_differences import Limits
 from .measurements import MEMORY
 from .isolated_modules import IsolatedErrors
 from .recorded_program import RecordedProgram
-from .report import AccuracyReport, ModuleAccuracy
+from .failing_nodes import Failure
+from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
 from .value_flow import Flow
 from .value_proofs import Evidence
@@ -76,13 +77,24 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     runs = recorded.runs if file_runtime.rounds else recorded.runs[:1]
     if model is not None:
         model = isolated_modules.model_of(model, recorded, runs[0])
-    parts = [_part(file, recorded, run, file_runtime, program, tolerance, memory, overrides, model=model)
-             for run in runs]
-    report = report_of(file, parts, recorded, file_runtime, program)
+    try:
+        failure, parts = None, [_part(file, recorded, run, file_runtime, program, tolerance, memory, overrides, model=model)
+                                for run in runs]
+    except WhenceError as stop:
+        if stop.code != "E0207" or not file_runtime.rounds:
+            raise
+        failure, part = _until_failure(
+            stop, file, recorded, runs, overrides, lambda part: runtime_of(part, runtime, provider, optimized),
+            lambda part, run, its_runtime: _part(part, recorded, run, its_runtime, program, tolerance, memory, overrides))
+        parts = [part]
+    report = report_of(file, parts, recorded, file_runtime, program, failure)
+    if failure is not None:
+        report = replace(report, findings=(_finding_of(report.beginnings[-1]),))
     if not limits:
         return report
     require_matches([glob for _, glob in limits], {each.module for each in report.modules})
-    return replace(report, limits=tuple(max_error), findings=_findings([modules_of(part, program) for part in parts], limits))
+    return replace(report, limits=tuple(max_error), findings=(
+        *report.findings, *_findings([modules_of(part, program) for part in parts], limits)))
 
 
 def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str, torch.Tensor],
@@ -92,6 +104,24 @@ def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str,
     file_runtime = runtimes.onnxruntime(file)
     part = _part(file, values, values.runs[0], file_runtime, None, tolerance, MEMORY, feed=Feed(dict(feed)))
     return report_of(file, [part], values, file_runtime, None)
+
+
+def _until_failure(stop: WhenceError, file: File, recorded: Values, runs: list[Run], overrides: Overrides,
+                   start: Callable[[File], Runtime],
+                   measure: Callable[[File, Run, Runtime], Part]) -> tuple[Failure, Part]:
+    """Returns the first node that fails in any run, and the measurement of the nodes before it. Raises ``stop`` if no
+    node fails in the file without its declared sizes."""
+    for run in runs:
+        feed = measurements.feed_of(file, recorded, run, overrides).tensors
+        failure = failing_nodes.find(file, start, feed)
+        if failure is not None:
+            return failure, measure(failure.before, run, start(failure.before))
+    raise stop
+
+
+def _finding_of(failed: FirstDifference) -> dict[str, Any]:
+    return {"module": failed.module, "call": failed.call, "run": 0, "source": failed.source, "value": failed.value,
+            "limit": 0.0, "relative": None, "message": f"{failed} does not run: {failed.failure}"}
 
 
 def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from ..values.value_file import Values
 from .annotated_file import File, Node
-from .first_differences import Beginning, Limits, REARRANGING
+from .failing_nodes import Failure
+from .first_differences import Beginning, Limits, REARRANGING, beginning_at
 from .measurements import Measured, Measurement
 from .isolated_modules import IsolatedErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
 from .source_lines import Stack, read_traceback
+from .tensor_differences import wrong_sizes
 from .value_flow import Flow
 from .value_proofs import Contradiction, Evidence
 
@@ -66,14 +69,17 @@ class Part:
                 if each.measured.figures.relative > min(2 * self.limits.general, largest / 3)]
 
 
-def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
-              program: RecordedProgram | None) -> AccuracyReport:
-    """Returns the report for the run with the largest difference."""
+def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime, program: RecordedProgram | None,
+              failure: Failure | None = None) -> AccuracyReport:
+    """Returns the report for the run with the largest difference. The parts end before the node of ``failure``."""
     part = max(parts, key=lambda part: (part.first is not None, _largest_error(part.measurement)))
     first_differences = {id(each): _first_difference(part, each, program) for each in part.beginnings}
+    beginnings, first = tuple(first_differences.values()), first_differences.get(id(part.first))
+    if failure is not None:
+        failed = [*_of_wrong_sizes(part, failure, program), _failed(part, failure, program)]
+        beginnings, first = (*beginnings, *failed), first or failed[0]
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.general, part.limit_reason,
-                          modules_of(part, program), first_differences.get(id(part.first)),
-                          tuple(first_differences.values()), tuple(part.contradictions),
+                          modules_of(part, program), first, beginnings, tuple(part.contradictions),
                           (*file.notes, *_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
 
 
@@ -113,7 +119,7 @@ def _source(file: File, value: str, program: RecordedProgram | None) -> tuple[st
 def _stack(file: File, node: Node, program: RecordedProgram | None) -> Stack:
     """Returns the call stack of the node's first operation, from the file or else from the sidecar."""
     traceback = file.traceback(node)
-    if traceback or program is None or not node.source:
+    if traceback or program is None or not node.operations:
         return read_traceback(traceback)
     first = node.operations[0] if node.operations else len(program.stacks)
     return program.stacks[first] if first < len(program.stacks) else ()
@@ -123,6 +129,8 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
     file, calls = part.flow.file, part.measurement.calls
     nodes = [each.point.fused_node for each in results if each.point.fused_node is not None]
     nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
+    if file.content is not None:
+        return "not observable: the file does not run that far"
     if not nodes:
         return "not observable: no node in the file belongs to it"
     first_observed = part.flow.first_observed(nodes)
@@ -133,17 +141,39 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
 
 def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram | None) -> FirstDifference:
     calls = part.measurement.calls.run.calls
-    enclosing = calls[beginning.enclosing] if beginning.enclosing is not None else None
-    at = beginning.enclosing if enclosing is not None else beginning.measured.point.source_call
+    origin = part.operation if part.operation is not None and beginning is part.first else beginning
+    at = origin.enclosing if origin.enclosing is not None else beginning.measured.point.source_call
     module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
-    nodes = part.operation.nodes if part.operation is not None and beginning is part.first else beginning.nodes
-    operation, source, stack = _operation(part.flow.file, nodes, program)
+    operation, source, stack = _operation(part.flow.file, origin.nodes, program)
     figures = beginning.measured.figures
-    return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in beginning.calls)),
-                           operation, source, beginning.measured.value, tuple(node.title for node in nodes),
+    return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in origin.calls)),
+                           operation, source, beginning.measured.value, tuple(node.title for node in origin.nodes),
                            figures.relative, figures.largest, figures.estimated,
                            part.flow.inherited_error(beginning.measured.value), beginning.lasts,
-                           part.isolated_errors.relative.get((module, call)), stack)
+                           part.isolated_errors.relative.get((module, call)), stack, figures.form)
+
+
+def _of_wrong_sizes(part: Part, failure: Failure, program: RecordedProgram | None) -> Iterator[FirstDifference]:
+    """Yields the values that the failing node reads, also after it rearranged them, whose sizes are not PyTorch's. In a
+    file that runs, a tool may have added or removed axes."""
+    reads = [measured for name in failure.node.inputs
+             for measured in ([part.flow.observed[name]] if name in part.flow.observed else part.flow.region(name)[1])]
+    for measured in sorted(reads, key=lambda each: part.flow.file.position(each.value)):
+        form = wrong_sizes(measured.point.recorded, measured.figures.sizes)
+        if form and measured.figures.sizes:
+            beginning = beginning_at(part.flow, replace(measured, figures=replace(measured.figures, form=form)), part.limits)
+            yield _first_difference(part, beginning, program)
+
+
+def _failed(part: Part, failure: Failure, program: RecordedProgram | None) -> FirstDifference:
+    node = failure.node
+    main = node
+    if program is not None:  # of a fused node, the operation of its primary module
+        of_primary = tuple(each for each in node.operations if program.calls[each] == (node.primary, node.call))
+        main = replace(node, operations=of_primary or node.operations)
+    operation, source, stack = _operation(part.flow.file, [main], program)
+    return FirstDifference(node.primary, node.call, node.modules, operation, source, node.outputs[0], (node.title,),
+                           math.inf, math.inf, False, 0.0, stack=stack, failure=failure.message)
 
 
 def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:
@@ -153,6 +183,11 @@ def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -
     operations = {number for node in computing for number in node.operations}
     last = next((node for node in reversed(computing) if node.source), None)
     source, stack = ("", ()) if last is None else (last.source, _stack(file, last, program))
+    if not source and (stack := _stack(file, computing[-1], program)):
+        source = f"{stack[0].file.rpartition('/')[2]}:{stack[0].line} {stack[0].function}"
+    if not operations:
+        stated = {file.exporter_operation(node) for node in computing}
+        return stated.pop() if len(stated) == 1 else "", source, stack
     if program is None or len(operations) != 1 or (number := operations.pop()) >= len(program.targets):
         return "", source, stack
     return program.targets[number], source, stack

@@ -38,7 +38,7 @@ def parser() -> Parser:
     options = Parser(
         prog="whence accuracy", description="Runs an annotated ONNX file on recorded inputs and finds the first "
         "module whose values differ from PyTorch's.", epilog="Exit code 1: a module is above "
-        "--max-error. Values are recorded by `whence record --values` or whence.record_values.", allow_abbrev=False)
+        "--max-error or does not run. Values are recorded by `whence record --values` or whence.record_values.", allow_abbrev=False)
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE", help="states which operation computed each module's result")

@@ -87,10 +87,19 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
         inherited = flow.inherited_error(value)
         if measured.figures.relative <= inherited * (_STEP if inherited <= limits.general else _LATER_STEP):
             continue
-        calls = _calls_of(flow.measurement, nodes)
-        beginnings.append(Beginning(measured, nodes, reads, calls, _enclosing_call(flow.measurement, calls),
-                                    _does_last(flow, measured, limits), _is_from_weights(flow, measured, nodes, calls)))
+        beginnings.append(_beginning(flow, measured, nodes, reads, limits))
     return beginnings
+
+
+def beginning_at(flow: Flow, measured: Measured, limits: Limits) -> Beginning:
+    """Returns a beginning at the value, whose inputs are right for another reason than their numbers."""
+    return _beginning(flow, measured, *flow.region(measured.value), limits)
+
+
+def _beginning(flow: Flow, measured: Measured, nodes: list[Node], reads: list[Measured], limits: Limits) -> Beginning:
+    calls = _calls_of(flow.measurement, nodes)
+    return Beginning(measured, nodes, reads, calls, _enclosing_call(flow.measurement, calls),
+                     _does_last(flow, measured, limits), _is_from_weights(flow, measured, nodes, calls))
 
 
 def corrected(flow: Flow, limits: Limits, beginnings: list[Beginning],

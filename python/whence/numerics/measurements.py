@@ -17,7 +17,7 @@ from .candidates import Calls, Point
 from .file_inputs import Feed, Overrides
 from .recorded_program import RecordedProgram
 from .runtimes import Runtime
-from .tensor_differences import Figures, compare
+from .tensor_differences import Figures, compare, of_wrong_form
 
 _MIN_COSINE = 0.9      # minimum cosine of a fused node's value that is accepted as a module's result
 _CONSTANT_LIMIT = 0.5  # maximum relative difference of a constant that may be a folded result
@@ -62,7 +62,7 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
     Raises WhenceError: E0104 if the file's inputs do not fit the recorded ones, E0206 if the values belong to another
     model, E0207 if the runtime fails."""
     calls = Calls(file, run)
-    if calls.belongs_to_another_model():
+    if file.content is None and calls.belongs_to_another_model():
         raise error("E0206", "sidecar_mismatch", f"no module of {file.path} has values in {values.place}: they belong "
                     "to another model", "record the values of this model", file=file.path)
     points = finding.find(file, calls, program)
@@ -95,18 +95,47 @@ def observed(file: File, values: Values, calls: Calls, points: list[Point], runt
     for point in points:
         for name in dict.fromkeys(form for each in point.candidates for form in _with_dequantised(file, each)):
             points_by_value.setdefault(name, []).append(point)
+    by_output = _results_by_output(file, calls, points)
+    for name in by_output:
+        points_by_value.setdefault(name, [])
     figures_of: dict[tuple[str, str], Figures] = {}
+    wrong_forms: dict[str, Measured] = {}  # by the key of the recorded tensor
     rounds = 0
     outputs = set(file.outputs)
     for names in _split_into_rounds(points_by_value, memory):
         rounds += 1
         for name, tensor in runtime.take(feed.tensors, names):
             for point in points_by_value.get(name, ()):
-                figures = compare(values, point.recorded, tensor, name in outputs) \
+                figures = compare(values, point.recorded, tensor, name in outputs, name in point.operation_values) \
                     if isinstance(tensor, torch.Tensor) else None
                 if figures is not None:
                     figures_of[point.recorded.key, name] = figures
-    return [_choose_candidate(file, calls, point, figures_of, agreement_limit) for point in points], rounds
+                elif isinstance(tensor, torch.Tensor) and [name] == point.operation_values:
+                    _add_wrong_form(wrong_forms, point, name, tensor, False)
+            if name in by_output and isinstance(tensor, torch.Tensor):
+                _add_wrong_form(wrong_forms, by_output[name], name, tensor, True)
+    measured = [_choose_candidate(file, calls, point, figures_of, agreement_limit) for point in points]
+    return [_with_wrong_form(each, wrong_forms.get(each.point.recorded.key)) for each in measured], rounds
+
+
+def _results_by_output(file: File, calls: Calls, points: list[Point]) -> dict[str, Point]:
+    """Returns the recorded result for each output of the file, if the model returned as many different tensors."""
+    results = calls.run.calls[-1].results
+    by_key = {point.recorded.key: point for point in points}
+    if len(results) != len(file.outputs) or len({each.key for each in results}) != len(results):
+        return {}
+    return {name: by_key[each.key] for name, each in zip(file.outputs, results, strict=True) if each.key in by_key}
+
+
+def _add_wrong_form(to: dict[str, Measured], point: Point, name: str, tensor: torch.Tensor, is_output: bool) -> None:
+    figures = of_wrong_form(point.recorded, tensor, is_output)
+    if figures is not None:
+        to[point.recorded.key] = Measured(point, name, figures, is_output)
+
+
+def _with_wrong_form(measured: Measured, wrong_form: Measured | None) -> Measured:
+    """Returns ``wrong_form`` if the tensor is not observed elsewhere."""
+    return wrong_form if wrong_form is not None and measured.value in (None, wrong_form.value) else measured
 
 
 def _split_into_rounds(points_by_value: Mapping[str, list[Point]], memory: int) -> Iterator[list[str]]:
@@ -114,7 +143,7 @@ def _split_into_rounds(points_by_value: Mapping[str, list[Point]], memory: int) 
     names: list[str] = []
     total = 0
     for name, points in points_by_value.items():
-        size = 8 * max(point.recorded.count for point in points)
+        size = 8 * max((point.recorded.count for point in points), default=0)
         if names and total + size > memory:
             yield names
             names, total = [], 0

@@ -65,12 +65,19 @@ class FirstDifference(Printed):
     lasts: bool = True            # False: all later observed values agree
     made: float | None = None     # as in ``ModuleAccuracy``
     stack: Stack = field(default=(), repr=False)  # as in ``ModuleAccuracy``
+    form: str = ""                # "its sizes are [1, 1] instead of []"
+    failure: str = ""             # the message of the runtime that cannot run the node; no value was computed
 
     def __str__(self) -> str:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
 
     def _headline(self) -> str:
-        return f"{self}: off by {_percent(self.relative)}" + (f", {self.source}" if self.source else "")
+        return f"{self}: {self.extent}" + (f", {self.source}" if self.source else "")
+
+    @property
+    def extent(self) -> str:
+        """The difference in a few words."""
+        return "does not run" if self.failure else self.form or f"off by {_percent(self.relative)}"
 
     def _table(self) -> Table:
         entries = (("suspects", ", ".join(each or "(root)" for each in self.suspects)), ("operation", self.operation),
@@ -111,6 +118,8 @@ class AccuracyReport(Printed):
         """The result in one sentence, consistent with the rows."""
         if self.first is None:
             return _no_first_reason(self)
+        if self.first.failure:
+            return f"first module that does not run: {self.first}"
         row = self.first_row
         if row is not None and (row.module, row.call) == (self.first.module, self.first.call):
             return f"first module that differs: {self.first}"
@@ -188,7 +197,7 @@ def number_or_none(value: float | None) -> float | None:
 def _beginning(difference: FirstDifference) -> dict[str, Any]:
     return {"module": difference.module, "call": difference.call, "suspects": list(difference.suspects),
             "operation": difference.operation, "source": difference.source, "value": difference.value,
-            "nodes": list(difference.nodes),
+            "nodes": list(difference.nodes), "form": difference.form, "failure": difference.failure,
             "inherited": number_or_none(difference.inherited), "lasts": difference.lasts,
             "made": number_or_none(difference.made),
             "error": {"relative": number_or_none(difference.relative), "largest": number_or_none(difference.largest),
@@ -215,12 +224,7 @@ def head(report: AccuracyReport) -> list[str]:
     first = report.first
     if first is None:
         return [*lines, report.verdict]
-    lines += [report.verdict + (f", {first.source}" if first.source else ""),
-              f"  relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
-              + (" at least" if first.estimated else "") + "; its inputs " + (
-                  "agree" if first.inherited <= report.tolerance / 10
-                  else f"are off by {short_number(first.inherited)} at most")
-              + ("" if first.lasts else ", and later values agree")]
+    lines += [report.verdict + (f", {first.source}" if first.source else ""), _extent_of(report, first)]
     if first.made is not None:
         lines.append(f"  run alone on the file's values, it is off by {_percent(first.made)}")
     if first.operation:
@@ -236,8 +240,19 @@ def head(report: AccuracyReport) -> list[str]:
     return lines
 
 
+def _extent_of(report: AccuracyReport, first: FirstDifference) -> str:
+    if first.failure:
+        return f"  {first.failure}; all earlier values agree"
+    extent = first.form or (f"relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
+                            + (" at least" if first.estimated else ""))
+    return (f"  {extent}; its inputs " + ("agree" if first.inherited <= report.tolerance / 10
+                                          else f"are off by {short_number(first.inherited)} at most")
+            + ("" if first.lasts else ", and later values agree"))
+
+
 def _listed(beginnings: Sequence[FirstDifference]) -> str:
-    shown = [f"{each} ({_percent(each.relative)}{'' if each.lasts else ', in passing'})" for each in beginnings[:6]]
+    shown = [f"{each} ({each.extent.removeprefix('off by ')}{'' if each.lasts else ', in passing'})"
+             for each in beginnings[:6]]
     return ", ".join(shown) + (f" and {len(beginnings) - 6} more" if len(beginnings) > 6 else "")
 
 

@@ -38,6 +38,8 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         options = ort_session.session_options(optimized)
+        if file.content is not None:
+            names = [name for name in names if name in file.producer or name in file.elements]
         added = [name for name in names if name not in file.outputs]
         with _with_outputs(file, added) as loadable:
             if isinstance(loadable, bytes):
@@ -171,7 +173,7 @@ def _array_text(entry: Any) -> str:
 def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
     """Yields the file with added outputs, for ONNX Runtime: bytes if it has external weights, which are not copied, or
     else the path of a copy."""
-    if not model_structure.is_embedded(file.model):
+    if file.content is not None or not model_structure.is_embedded(file.model):
         yield _with_small_weights(file) + model_structure.more_outputs(names)
         return
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
@@ -183,7 +185,8 @@ def _with_small_weights(file: File) -> bytes:
     onnx = ort_session.import_optional("onnx", "reading a model")
     from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 
-    model = onnx.load(file.path, load_external_data=False)
+    model = onnx.load(file.path, load_external_data=False) if file.content is None else \
+        onnx.load_model_from_string(file.content)
     folder = os.path.dirname(os.path.abspath(file.path))
     for tensor in model.graph.initializer:
         if uses_external_data(tensor) and math.prod(tensor.dims) <= 1024:

@@ -29,7 +29,9 @@ class Figures:
     unequal: float | None   # the share of unequal elements; None for floating-point tensors
     not_finite: bool        # elements are NaN or infinite in only one tensor
     layout: str             # the observed tensor's order of axes, if different: "axes 0 2 3 1"
+    form: str = ""          # its sizes or dtype, if they are wrong: "its sizes are [1, 1] instead of []"
     permuted: Figures | None = None  # in another order of axes with the same sizes, which may be wrong
+    sizes: tuple[int, ...] = ()      # of the observed tensor
 
     @property
     def moves_channels(self) -> bool:
@@ -59,28 +61,65 @@ class _View:
     tensor: torch.Tensor
 
 
-def compare(values: Values, recorded: Recorded, observed: torch.Tensor, in_own_order: bool = False) -> Figures | None:
+def compare(values: Values, recorded: Recorded, observed: torch.Tensor, in_own_order: bool = False,
+            integers_as_floats: bool = False) -> Figures | None:
     """Compares two tensors. Returns None if their numbers of elements differ or the layout is not recognised.
 
     If sizes differ, the order of axes in which the samples agree best is used. With ``in_own_order``, for outputs of
-    the file, axes are never reordered.
+    the file, axes are never reordered. ``integers_as_floats`` accepts floating-point numbers for complete integers:
+    Div and Floor compute them before a Cast.
     """
-    if recorded.count != observed.numel() or is_number(recorded) != _is_number_tensor(observed):
+    observed = _as_complex(recorded, observed)
+    are_floats = integers_as_floats and recorded.form == "whole" and recorded.dtype.startswith("int")
+    if recorded.count != observed.numel() or not are_floats and is_number(recorded) != _is_number_tensor(observed):
         return None
     indices, samples = samples_of(values, recorded)
     unpermuted = _View("", observed)
     view = unpermuted if in_own_order else _best_view(observed, recorded.dims, indices, samples)
     if view is None:
         return None
+    figures = _view_figures(values, recorded, view)
     if view.layout and _without_ones(observed.shape) == _without_ones(recorded.dims):
-        return replace(_view_figures(values, recorded, unpermuted), permuted=_view_figures(values, recorded, view))
-    return _view_figures(values, recorded, view)
+        figures = replace(_view_figures(values, recorded, unpermuted), permuted=figures)
+    return replace(figures, sizes=tuple(observed.shape))
 
 
 def _view_figures(values: Values, recorded: Recorded, view: _View) -> Figures:
     if recorded.form == "whole":
         return _complete_figures(values.whole(recorded), view)
     return _sketch_figures(values.sketch(recorded), recorded, view)
+
+
+def of_wrong_form(recorded: Recorded, observed: torch.Tensor, is_output: bool) -> Figures | None:
+    """Returns figures that state how the observed tensor's sizes, or kind of dtype if it is an output of the file,
+    differ; None if both are right. Floating-point dtypes may have another precision, and a quantiser replaces them.
+    Quantised tensors have another form in a file."""
+    if recorded.dtype.startswith("q"):
+        return None
+    observed = _as_complex(recorded, observed)
+    form = wrong_sizes(recorded, tuple(observed.shape))
+    is_quantised = observed.dtype in (torch.int8, torch.uint8)
+    if not form and is_output and not is_quantised and _kind(recorded.dtype) != _kind(str(observed.dtype)):
+        form = f"its dtype is {str(observed.dtype).removeprefix('torch.')} instead of {recorded.dtype}"
+    return Figures(math.inf, math.inf, 0.0, False, None, False, "", form) if form else None
+
+
+def wrong_sizes(recorded: Recorded, sizes: tuple[int, ...]) -> str:
+    """Returns "its sizes are [1, 1] instead of []", or an empty string."""
+    return "" if sizes == tuple(recorded.dims) else f"its sizes are {list(sizes)} instead of {list(recorded.dims)}"
+
+
+def _as_complex(recorded: Recorded, observed: torch.Tensor) -> torch.Tensor:
+    """Returns complex numbers for a complex recorded tensor: a file has real and imaginary parts in the last axis."""
+    is_pairs = recorded.dtype.startswith("complex") and observed.is_floating_point() and observed.shape[-1:] == (2,)
+    if not is_pairs:
+        return observed
+    return torch.view_as_complex((observed if observed.dtype is torch.float64 else observed.float()).contiguous())
+
+
+def _kind(dtype: str) -> str:
+    """Returns "float", "complex", or the dtype of integers and booleans: "int64"."""
+    return next((kind for kind in ("float", "complex") if kind in dtype), dtype.removeprefix("torch."))
 
 
 def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layout: str) -> torch.Tensor:
@@ -107,8 +146,8 @@ def _is_number_tensor(tensor: torch.Tensor) -> bool:
 
 def _complete_figures(expected: torch.Tensor, view: _View) -> Figures:
     a, b = view.tensor.reshape(-1), expected.reshape(-1)
-    if not _is_number_tensor(a):
-        unequal = float((a != b).double().mean()) if a.numel() else 0.0
+    if not _is_number_tensor(b):
+        unequal = float((a.double() != b.double()).double().mean()) if a.numel() else 0.0
         return _integer_figures(unequal, _largest(a.double() - b.double()), False, view.layout)
     return _number_figures(a, b, view.layout)
 

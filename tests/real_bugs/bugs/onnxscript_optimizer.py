@@ -141,7 +141,7 @@ BUGS = [
         Shifted, series, for_runtime(dynamo()), "activate", "aten::add", dynamo(), step="bias_gelu", kind="does not run"),
     Bug("onnxscript-pad", "zeros that two convolutions share become padding of one of them",
         RULES + "rules/common/_fuse_pad_into_conv.py", ("onnxscript==0.5.0", "onnx-ir==0.1.7"), LAST, Scales, image,
-        optimized(torchscript(opset_version=11)), "scales.pad", "aten::pad", step="FusePadIntoConv", kind="does not run"),
+        optimized(torchscript(opset_version=11)), "scales.pad", "aten::pad", step="FusePadIntoConv", kind="does not run", merged=("scales.near", "scales.far",)),
     Bug("onnxscript-sdpa", "attention with a penalty keeps an operator that only a later fusion knows",
         RULES + "ort_fusions/sdpa.py", ("torch==2.9.1", "onnxscript==0.5.0", "onnx_ir==0.1.12"), LAST, Encoder, series, for_runtime(dynamo()),
         "attention", "aten::softmax", step="sdpa", kind="does not run"),

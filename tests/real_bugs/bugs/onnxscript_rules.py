@@ -8,6 +8,7 @@ from bug import Bug
 from roads import dynamo, optimized, torchscript
 
 OLD = ("torch==2.9.1", "onnxscript==0.5.0", "onnx_ir==0.1.12")
+V056 = ("torch==2.9.1", "onnxscript==0.5.6", "onnx_ir==0.1.12")
 NEW = ("torch==2.13.0",)
 ISSUES = "https://github.com/microsoft/onnxscript/issues/"
 PULLS = "https://github.com/microsoft/onnxscript/pull/"
@@ -38,7 +39,8 @@ class SplitPrediction(nn.Module):
 class Detector(nn.Module):
     def __init__(self):
         super().__init__()
-        self.backbone = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.SiLU(), nn.Conv2d(8, 8, 3, padding=1), nn.SiLU())
+        self.backbone = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.SiLU(),
+                                      nn.Conv2d(8, 8, 3, padding=1), nn.SiLU())
         self.predict = nn.Conv2d(8, 9, 1)
         self.split = SplitPrediction()
 
@@ -174,24 +176,27 @@ class ResidualNetwork(nn.Module):
 
 
 BUGS = [
-    Bug("onnxscript-2857", "splits of a size that does not divide the axis become equal splits", ISSUES + "2857", OLD, NEW,
-        Detector, image, dynamo(), "split", "aten::split", step="constant folding of SplitToSequence", kind="shape"),
-    Bug("onnxscript-2867", "a batch norm is folded into a grouped transposed convolution along the wrong axis", ISSUES + "2867",
-        OLD, NEW, DepthwiseUpsampling, image, dynamo(), "up", "aten::conv_transpose2d", step="FuseBatchNormIntoConvTranspose",
-        kind="does not run", merged=("norm",)),
+    Bug("onnxscript-2857", "splits of a size that does not divide the axis become equal splits", ISSUES + "2857", OLD,
+        NEW, Detector, image, dynamo(), "split", "aten::split", step="constant folding of SplitToSequence",
+        kind="shape"),
+    Bug("onnxscript-2867", "a batch norm is folded into a grouped transposed convolution along the wrong axis",
+        ISSUES + "2867", OLD, NEW, DepthwiseUpsampling, image, dynamo(), "up", "aten::conv_transpose2d",
+        step="FuseBatchNormIntoConvTranspose", kind="does not run", merged=("norm",)),
     Bug("onnxscript-3027", "a batch norm is folded into a Gemm as if its beta were one", PULLS + "3027", OLD, NEW,
         TabularNetwork, lambda: (torch.randn(4, 6),), dynamo(), "second", "aten::addmm", step="FuseBatchNormIntoGemm",
         merged=("norm",)),
-    Bug("onnxscript-2841", "a crop becomes negative padding of the convolution", PULLS + "2841", OLD, NEW, CroppedNetwork, image,
-        dynamo(), "crop", "aten::pad", step="FuseConvPad", kind="does not run", merged=("conv",)),
-    Bug("onnxscript-2883", "two batch norms after one convolution are folded into the same weights", PULLS + "2883", OLD, NEW,
-        TwoDomains, lambda: (*image(), *image()), dynamo(), "conv", "aten::conv2d", step="FuseBatchNormIntoConv",
-        merged=("photo_norm", "sketch_norm")),
+    Bug("onnxscript-2841", "a crop becomes negative padding of the convolution", PULLS + "2841", OLD, NEW,
+        CroppedNetwork, image, dynamo(), "crop", "aten::pad", step="FuseConvPad", kind="does not run",
+        merged=("conv",)),
+    Bug("onnxscript-2883", "two batch norms after one convolution are folded into the same weights", PULLS + "2883",
+        OLD, NEW, TwoDomains, lambda: (*image(), *image()), dynamo(), "conv", "aten::conv2d",
+        step="FuseBatchNormIntoConv", merged=("photo_norm", "sketch_norm")),
     Bug("pytorch-166797", "two convolutions of the same value get one bias when batch norms are folded into them",
-        "https://github.com/pytorch/pytorch/issues/166797", ("torch==2.9.1", "onnxscript==0.5.6", "onnx_ir==0.1.12"), NEW, ResidualNetwork, image, dynamo(), "block.conv1",
+        "https://github.com/pytorch/pytorch/issues/166797", V056, NEW, ResidualNetwork, image, dynamo(), "block.conv1",
         "aten::conv2d", step="FuseBatchNormIntoConv", merged=("block.norm1",)),
-    Bug("pytorch-166797-transposed", "two transposed convolutions of the same value get one bias when batch norms are folded into them",
+    Bug("pytorch-166797-transposed",
+        "two transposed convolutions of the same value get one bias when batch norms are folded into them",
         "https://github.com/pytorch/pytorch/issues/166797", OLD, NEW, Branches, image,
-        optimized(torchscript(opset_version=18)), "small", "aten::conv_transpose2d", step="FuseBatchNormIntoConvTranspose",
-        merged=("small_norm",)),
+        optimized(torchscript(opset_version=18)), "small", "aten::conv_transpose2d",
+        step="FuseBatchNormIntoConvTranspose", merged=("small_norm",)),
 ]

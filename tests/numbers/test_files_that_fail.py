@@ -1,0 +1,140 @@
+"""``whence.accuracy`` on files that a runtime cannot load or run, and on results with other sizes or dtypes than
+PyTorch's: the node at fault is named, and values before it are compared."""
+
+import json
+
+import jsonschema
+import onnx
+import pytest
+import torch
+from onnx import helper, numpy_helper
+from torch import nn
+
+import command
+import whence
+
+
+class Pooled(nn.Module):
+    """x [batch, 6] -> score per row []."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.stem, self.mix, self.head = nn.Linear(6, 8), nn.Linear(8, 8), Product()
+
+    def forward(self, x):
+        return self.head(torch.relu(self.mix(torch.tanh(self.stem(x)))))
+
+
+class Product(nn.Module):
+    def forward(self, x):
+        return (x + 1).prod(-1).sum()
+
+
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pooled")
+    model = Pooled().eval()
+    whence.export(model, (torch.randn(4, 6),), folder / "m.onnx")
+    whence.record_values(model, (torch.randn(4, 6),), folder / "m.values.safetensors", operations=True)
+    return folder
+
+
+def changed(folder, tmp_path, change, **options):
+    """Saves the file with its graph changed. Returns its path and report."""
+    model = onnx.load(folder / "m.onnx")
+    change(model.graph)
+    onnx.save(model, tmp_path / "changed.onnx", **options)
+    report = whence.accuracy(tmp_path / "changed.onnx", folder / "m.values.safetensors", sidecar=folder / "m.whence.json")
+    return tmp_path / "changed.onnx", report
+
+
+def node_of(graph, module: str, op_type: str):
+    return next(node for node in graph.node if node.op_type == op_type and any(
+        entry.key == "pkg.whence.module" and entry.value == module for entry in node.metadata_props))
+
+
+def fail_to_load(graph):
+    node_of(graph, "mix", "Gemm").op_type = "NoSuchOperator"
+
+
+def fail_to_run(graph):
+    """Reshapes the first layer's result to sizes with other numbers of elements. The sizes are known only in a run."""
+    tanh = node_of(graph, "", "Tanh")
+    at = list(graph.node).index(tanh)
+    sizes = [helper.make_node("Shape", [graph.input[0].name], ["sizes"]),
+             helper.make_node("Reshape", ["whole", "sizes"], [tanh.output[0]], name="reshape")]
+    for entry in tanh.metadata_props:
+        sizes[1].metadata_props.add(key=entry.key, value=entry.value)
+    tanh.output[0] = "whole"
+    for node in reversed(sizes):
+        graph.node.insert(at + 1, node)
+    del graph.value_info[:]
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize(("change", "module", "nodes"), [(fail_to_load, "mix", "/mix/Gemm"), (fail_to_run, "", "reshape")])
+def test_the_first_node_that_fails_is_named_and_earlier_values_are_compared(pooled, tmp_path, change, module, nodes, external):
+    options = {"save_as_external_data": True, "size_threshold": 0, "location": "w.bin"} if external else {}
+    _, report = changed(pooled, tmp_path, change, **options)
+    assert (report.first.module, report.first.nodes) == (module, (nodes,)) and report.first.failure
+    assert report.of("stem").status == "equal" and report.of("head").status == "not observable"
+    assert not report.clean and [each["module"] for each in report.findings] == [module]
+    jsonschema.validate(report.to_json(), json.loads((command.ROOT / "schema/accuracy.schema.json").read_text()))
+
+
+def test_the_command_names_the_node_that_fails_and_exits_with_findings(pooled, tmp_path):
+    path, _ = changed(pooled, tmp_path, fail_to_load)
+    before = path.read_bytes()
+    result = command.run("accuracy", path, "--values", pooled / "m.values.safetensors",
+                                "--sidecar", pooled / "m.whence.json", code=1)
+    assert "first module that does not run: mix" in result.stdout and "NoSuchOperator" in result.stdout
+    assert "operation: aten::linear" in result.stdout and path.read_bytes() == before
+
+
+def test_a_difference_before_the_node_that_fails_is_the_first(pooled, tmp_path):
+    def change(graph):
+        fail_to_load(graph)
+        bias = next(each for each in graph.initializer if each.name == "stem.bias")
+        bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + 1, bias.name))
+
+    _, report = changed(pooled, tmp_path, change)
+    assert report.first.module == "stem" and not report.first.failure
+    assert [each.module for each in report.beginnings] == ["stem", "mix"] and report.beginnings[1].failure
+
+
+def test_an_output_with_other_sizes_differs(pooled, tmp_path):
+    def change(graph):
+        graph.node.append(helper.make_node("Unsqueeze", ["inner", "axis"], [graph.output[0].name], name="more"))
+        graph.node[-2].output[0] = "inner"
+        graph.node[-1].metadata_props.extend(graph.node[-2].metadata_props)
+        graph.initializer.append(numpy_helper.from_array(torch.zeros(1, dtype=torch.int64).numpy(), "axis"))
+        graph.output[0].CopyFrom(helper.make_tensor_value_info(graph.output[0].name, 1, [1]))
+
+    _, report = changed(pooled, tmp_path, change)
+    assert report.first.module == "head" and "[1] instead of []" in report.first.form and not report.clean
+
+
+def test_an_output_with_another_kind_of_dtype_differs(pooled, tmp_path):
+    def change(graph):
+        graph.node.append(helper.make_node("Cast", ["inner"], [graph.output[0].name], name="cast", to=onnx.TensorProto.INT64))
+        graph.node[-2].output[0] = "inner"
+        graph.node[-1].metadata_props.extend(graph.node[-2].metadata_props)
+        graph.output[0].CopyFrom(helper.make_tensor_value_info(graph.output[0].name, onnx.TensorProto.INT64, []))
+
+    _, report = changed(pooled, tmp_path, change)
+    assert report.first.module == "head" and "int64 instead of float32" in report.first.form
+
+
+def test_an_inner_result_with_more_elements_differs(pooled, tmp_path):
+    def change(graph):
+        """Repeats the rows of the second layer's result, so that all later sizes differ, too."""
+        gemm = node_of(graph, "mix", "Gemm")
+        repeat = helper.make_node("Concat", ["once", "once"], [gemm.output[0]], name="repeat", axis=0)
+        repeat.metadata_props.extend(gemm.metadata_props)
+        gemm.output[0] = "once"
+        graph.node.insert(list(graph.node).index(gemm) + 1, repeat)
+        del graph.value_info[:]
+
+    _, report = changed(pooled, tmp_path, change)
+    assert report.first.module == "mix" and "[8, 8] instead of [4, 8]" in report.first.form
