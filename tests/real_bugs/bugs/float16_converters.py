@@ -24,7 +24,8 @@ def common(blocked=(), **options):
         numpy.fromstring = lambda data, dtype: numpy.frombuffer(data, dtype)  # NumPy 2 refuses it
         EXPORT(model, inputs, path)
         operators = [*float16.DEFAULT_OP_BLOCK_LIST, *blocked]
-        onnx.save(float16.convert_float_to_float16(onnx.load(path), keep_io_types=True, op_block_list=operators, **options), path)
+        done = float16.convert_float_to_float16(onnx.load(path), keep_io_types=True, op_block_list=operators, **options)
+        onnx.save(done, path)
 
     return write
 
@@ -103,13 +104,15 @@ def tokens():
 FLOAT_SCORES = ("MatMul", "Softmax")
 
 BUGS = [
-    Bug("onnxconverter-common-295", "constants above 10,000 become 10,000", COMMON_ISSUES + "295", COMMON, COMMON, Weather,
-        lambda: (torch.randn(2, 3, 6, 6),), common(), "units", "aten::add", common(max_finite_val=65504.0), step="Add",
-        tolerance=ROUNDING),
-    Bug("onnxconverter-common-round_trip", "a value between two operators that stay in float32 is cast to float16 and overflows",
-        "https://github.com/microsoft/onnxconverter-common/pull/288", ("onnxconverter-common==1.14.0", "onnx==1.18.0", "numpy==1.26.4"), COMMON, Reranker, tokens,
+    Bug("onnxconverter-common-295", "constants above 10,000 become 10,000", COMMON_ISSUES + "295", COMMON, COMMON,
+        Weather, lambda: (torch.randn(2, 3, 6, 6),), common(), "units", "aten::add", common(max_finite_val=65504.0),
+        step="Add", tolerance=ROUNDING),
+    Bug("onnxconverter-common-round_trip",
+        "a value between two operators that stay in float32 is cast to float16 and overflows",
+        "https://github.com/microsoft/onnxconverter-common/pull/288",
+        ("onnxconverter-common==1.14.0", "onnx==1.18.0", "numpy==1.26.4"), COMMON, Reranker, tokens,
         common(FLOAT_SCORES), "attention", "aten::matmul", step="MatMul", kind="nan", tolerance=ROUNDING),
     Bug("onnxruntime-21345", "a value between two operators that stay in float32 is cast to float16 and overflows",
-        "https://github.com/microsoft/onnxruntime/issues/21345", LAST, COMMON, Reranker, tokens, runtime(FLOAT_SCORES), "attention",
-        "aten::matmul", common(FLOAT_SCORES), step="MatMul", kind="nan", tolerance=ROUNDING),
+        "https://github.com/microsoft/onnxruntime/issues/21345", LAST, COMMON, Reranker, tokens, runtime(FLOAT_SCORES),
+        "attention", "aten::matmul", common(FLOAT_SCORES), step="MatMul", kind="nan", tolerance=ROUNDING),
 ]

@@ -144,7 +144,8 @@ class SelfAttention(nn.Module):
 
     def forward(self, x):
         b, t, d = x.shape
-        query, key, value = (each(x).view(b, t, self.heads, -1).transpose(1, 2) for each in (self.query, self.key, self.value))
+        layers = (self.query, self.key, self.value)
+        query, key, value = (layer(x).view(b, t, self.heads, -1).transpose(1, 2) for layer in layers)
         weights = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).softmax(-1)
         return self.out((weights @ value).transpose(1, 2).reshape(b, t, d))
 
@@ -208,14 +209,16 @@ class Heatmaps(nn.Module):
 
 BUGS = [
     Bug("onnxoptimizer-269", "zeros before an average that leaves its own padding out of the count are counted with it",
-        ISSUES + "269", OLD, OLD, lambda: Reduced(Smooth()), image, optimize(dynamo()), "reduce.pool", "aten::avg_pool2d",
-        optimize_without(dynamo(), "fuse_pad_into_pool"), step="fuse_pad_into_pool"),
+        ISSUES + "269", OLD, OLD, lambda: Reduced(Smooth()), image, optimize(dynamo()), "reduce.pool",
+        "aten::avg_pool2d", optimize_without(dynamo(), "fuse_pad_into_pool"), step="fuse_pad_into_pool",
+        merged=("reduce.pad",)),
     Bug("onnxoptimizer-max_pool", "zeros before a maximum of negative numbers become minus infinity",
-        PASSES + "fuse_pad_into_pool.h", OLD, OLD, lambda: Reduced(Erode()), image, optimize(dynamo()), "reduce.pad", "aten::pad",
-        optimize_without(dynamo(), "fuse_pad_into_pool"), step="fuse_pad_into_pool"),
+        PASSES + "fuse_pad_into_pool.h", OLD, OLD, lambda: Reduced(Erode()), image, optimize(dynamo()), "reduce.pad",
+        "aten::pad", optimize_without(dynamo(), "fuse_pad_into_pool"), step="fuse_pad_into_pool",
+        merged=("reduce.pool",)),
     Bug("onnxoptimizer-pad_value", "a border of another value than zero becomes zeros, in opset 10",
         PASSES + "fuse_pad_into_conv.h", OLD, OLD, Bordered, image, optimize(OPSET_10), "outside", "aten::pad",
-        optimize_without(OPSET_10, "fuse_pad_into_conv"), step="fuse_pad_into_conv"),
+        optimize_without(OPSET_10, "fuse_pad_into_conv"), step="fuse_pad_into_conv", merged=("look",)),
     Bug("onnxoptimizer-253", "squeezes of two last axes drop the batch", ISSUES + "253", OLD, OLD, Classifier,
         lambda: (torch.randn(1, 3, 8, 8),), optimize(dynamo()), "squeeze", "aten::squeeze",
         optimize_without(dynamo(), "fuse_consecutive_squeezes"), step="fuse_consecutive_squeezes", kind="does not run"),
@@ -228,6 +231,6 @@ BUGS = [
         lambda: (torch.randn(2, 6, 8, 8),), simplify(OPSET_17), "frames.norm", "aten::group_norm",
         step="eliminate_consecutive_idempotent_ops"),
     Bug("onnxsim-reduce", "two maxima without the axes that they reduce lose the axes that are put back",
-        "https://github.com/onnxsim/onnxsim", SIMPLIFIER_LAST, SIMPLIFIER_LAST, Heatmaps, image, simplify(OPSET_17), "contrast",
-        "aten::amax", OPSET_17, kind="does not run"),
+        "https://github.com/onnxsim/onnxsim", SIMPLIFIER_LAST, SIMPLIFIER_LAST, Heatmaps, image, simplify(OPSET_17),
+        "contrast", "aten::amax", OPSET_17, kind="does not run"),
 ]

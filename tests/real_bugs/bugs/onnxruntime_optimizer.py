@@ -131,16 +131,16 @@ def image():
 
 
 BUGS = [
-    Bug("onnxruntime-15844", "a norm over time becomes one over features", PULLS + "15844", OLD, LAST, lambda: Forecast(TimeNorm),
-        series, BY_TRACE_15, "norm", "aten::mean", step="LayerNormFusion"),
-    Bug("onnxruntime-15844-two_axes", "a norm over time and features becomes one over features", PULLS + "15844", OLD, LAST,
-        lambda: Forecast(WindowNorm), series, BY_TRACE_15, "norm", "aten::mean", step="LayerNormFusion"),
+    Bug("onnxruntime-15844", "a norm over time becomes one over features", PULLS + "15844", OLD, LAST,
+        lambda: Forecast(TimeNorm), series, BY_TRACE_15, "norm", "aten::mean", step="LayerNormFusion"),
+    Bug("onnxruntime-15844-two_axes", "a norm over time and features becomes one over features", PULLS + "15844", OLD,
+        LAST, lambda: Forecast(WindowNorm), series, BY_TRACE_15, "norm", "aten::mean", step="LayerNormFusion"),
     Bug("onnxruntime-15844-rms", "a root mean square over time becomes one over features", PULLS + "15844", OLD, LAST,
         lambda: Forecast(TimePower), series, BY_TRACE_15, "norm", "aten::mean", step="SimplifiedLayerNormFusion"),
     Bug("onnxruntime-18136", "zeros before a maximum of negative numbers become minus infinity", PULLS + "18136",
-        ("onnxruntime==1.17.3", "numpy==1.26.4"), LAST, lambda: Reduced(PadThenMaximum()), image, BY_TRACE, "reduce.pad",
-        "aten::pad", step="Pad_Fusion"),
+        ("onnxruntime==1.17.3", "numpy==1.26.4"), LAST, lambda: Reduced(PadThenMaximum()), image, BY_TRACE,
+        "reduce.pad", "aten::pad", step="Pad_Fusion", merged=("reduce.pool",)),
     Bug("onnxruntime-22177", "zeros before an average that leaves its own padding out of the count are not counted",
         ISSUES + "22177", ("onnxruntime==1.19.2",), LAST, lambda: Reduced(PadThenAverage()), image, BY_TRACE,
-        "reduce.pool", "aten::avg_pool2d", step="Pad_Fusion"),
+        "reduce.pool", "aten::avg_pool2d", step="Pad_Fusion", merged=("reduce.pad",)),
 ]

@@ -37,9 +37,10 @@ def static(exclude=(), qoperator=False, **options):
         file = onnx.load(path)
         nodes = [node.name for node in file.graph.node if node.op_type in exclude]
         form = quantization.QuantFormat.QOperator if qoperator else quantization.QuantFormat.QDQ
+        types = quantization.QuantType
         quantization.quantize_static(str(path), str(path), Reader(file.graph.input[0].name), quant_format=form,
-                                     activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8,
-                                     nodes_to_exclude=nodes, **options)
+                                     activation_type=types.QUInt8, weight_type=types.QInt8, nodes_to_exclude=nodes,
+                                     **options)
 
     return write
 
@@ -217,24 +218,25 @@ class Streams(nn.Module):
 
 
 BUGS = [
-    Bug("onnxruntime-quantizer-clip", "a Clip whose lower bound is above zero is removed, because its output has a range",
+    Bug("onnxruntime-quantizer-clip",
+        "a Clip whose lower bound is above zero is removed, because its output has a range",
         OPERATORS + "activation.py", LAST, LAST, GainControl, image, static(), "normalise", "aten::clamp",
         static(exclude=("Clip",)), step="QDQRemovableActivation", tolerance=ROUNDING),
     Bug("onnxruntime-quantizer-pad", "a border of a constant gets another value, in the form of quantised operators",
-        OPERATORS + "pad.py", LAST, LAST, Board, image, static(qoperator=True), "border", "aten::pad", static(), step="QPad",
-        tolerance=ROUNDING),
-    Bug("onnxruntime-quantizer-pad_infinity", "a border of minus infinity becomes a finite number that is not the lowest",
-        OPERATORS + "pad.py", LAST, LAST, Ported, image, static(), "pool", "aten::pad", static(exclude=("Pad",)), step="QDQPad",
-        tolerance=ROUNDING),
+        OPERATORS + "pad.py", LAST, LAST, Board, image, static(qoperator=True), "border", "aten::pad", static(),
+        step="QPad", tolerance=ROUNDING),
+    Bug("onnxruntime-quantizer-pad_infinity",
+        "a border of minus infinity becomes a finite number that is not the lowest", OPERATORS + "pad.py", LAST, LAST,
+        Ported, image, static(), "pool", "aten::pad", static(exclude=("Pad",)), step="QDQPad", tolerance=ROUNDING),
     Bug("onnxruntime-7982", "a bias of a shared convolution is quantised for the first of its inputs only",
-        PULLS + "7982", LAST, LAST, Pyramid, image, static(qoperator=True), "head.conv", "aten::conv2d", static(), step="QLinearConv",
-        tolerance=ROUNDING),
+        PULLS + "7982", LAST, LAST, Pyramid, image, static(qoperator=True), "head.conv", "aten::conv2d", static(),
+        step="QLinearConv", tolerance=ROUNDING),
     Bug("olive-1597", "a mask of the lowest numbers leaves no range for the scores that it is added to",
         "https://github.com/microsoft/Olive/pull/1597", LAST, LAST, Decoder, series, static(), "attention", "aten::add",
         static(exclude=("Add", "Softmax")), step="QDQOperatorBase", tolerance=ROUNDING),
-    Bug("onnxruntime-22020", "a bias of a channel with tiny weights overflows its 32 bits", PULLS + "22020", OLD, LAST, Pruned,
-        image, static(per_channel=True), "pruned", "aten::conv2d", step="QDQConv", tolerance=ROUNDING),
+    Bug("onnxruntime-22020", "a bias of a channel with tiny weights overflows its 32 bits", PULLS + "22020", OLD, LAST,
+        Pruned, image, static(per_channel=True), "pruned", "aten::conv2d", step="QDQConv", tolerance=ROUNDING),
     Bug("onnxruntime-quantizer-stacked", "stacked matrices get a scale for each row, which the product cannot take",
-        OPERATORS + "matmul.py", LAST, LAST, Streams, lambda: (torch.randn(2, 8, 6),), dynamic(per_channel=True), "experts",
-        "aten::bmm", dynamic(), step="MatMulInteger", kind="does not run", tolerance=ROUNDING),
+        OPERATORS + "matmul.py", LAST, LAST, Streams, lambda: (torch.randn(2, 8, 6),), dynamic(per_channel=True),
+        "experts", "aten::bmm", dynamic(), step="MatMulInteger", kind="does not run", tolerance=ROUNDING),
 ]

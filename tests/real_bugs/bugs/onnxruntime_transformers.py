@@ -21,8 +21,8 @@ def fuse(without=(), heads=4, size=16):
         options = FusionOptions("bert")
         for name in without:
             setattr(options, name, False)
-        done = optimizer.optimize_model(str(path), "bert", num_heads=heads, hidden_size=size, optimization_options=options,
-                                        opt_level=0)
+        done = optimizer.optimize_model(str(path), "bert", num_heads=heads, hidden_size=size, opt_level=0,
+                                        optimization_options=options)
         done.save_model_to_file(str(path))
 
     return write
@@ -41,7 +41,8 @@ class SlotAttention(nn.Module):
 
     def forward(self, x):
         b, t, d = x.shape
-        query, key, value = (each(x).view(b, t, self.heads, -1).transpose(1, 2) for each in (self.query, self.key, self.value))
+        layers = (self.query, self.key, self.value)
+        query, key, value = (layer(x).view(b, t, self.heads, -1).transpose(1, 2) for layer in layers)
         weights = (query @ key.transpose(-1, -2) / 2).softmax(-2)
         return self.out((weights @ value).transpose(1, 2).reshape(b, t, d))
 
@@ -68,7 +69,8 @@ def patches():
 
 
 BUGS = [
-    Bug("onnxruntime-fusion-softmax", "attention with a softmax over the queries becomes one with a softmax over the keys",
+    Bug("onnxruntime-fusion-softmax",
+        "attention with a softmax over the queries becomes one with a softmax over the keys",
         FUSIONS + "fusion_attention.py", LAST, LAST, Slots, patches, fuse(), "attention", "aten::softmax",
         fuse(("enable_attention",)), step="FusionAttention", tolerance=1e-3),
 ]

@@ -1,4 +1,4 @@
-"""Bugs of onnxscript's optimiser and its fusions for ONNX Runtime, on files of PyTorch's exporters. Its step is a rule."""
+"""Bugs of onnxscript's optimiser and fusions for ONNX Runtime, on files of PyTorch's exporters. Its step is a rule."""
 
 import torch
 from torch import nn
@@ -107,7 +107,8 @@ class Alibi(nn.Module):
 
     def forward(self, x):
         b, t, d = x.shape
-        query, key, value = (each(x).view(b, t, self.heads, -1).transpose(1, 2) for each in (self.query, self.key, self.value))
+        layers = (self.query, self.key, self.value)
+        query, key, value = (layer(x).view(b, t, self.heads, -1).transpose(1, 2) for layer in layers)
         weights = (query @ key.transpose(-1, -2) / 4 + self.penalty).softmax(-1)
         return self.out((weights @ value).transpose(1, 2).reshape(b, t, d))
 
@@ -135,14 +136,17 @@ def series():
 
 BUGS = [
     Bug("onnxscript-clip", "two Clips lose their bounds, in a file of opset 10, where those are attributes",
-        RULES + "rules/common/_fuse_relus_clips.py", LAST, LAST, Camera, image, optimized(torchscript(opset_version=10)), "saturate",
-        "aten::clamp", torchscript(opset_version=10), step="FuseSuccessiveClip"),
-    Bug("onnxscript-bias_gelu", "a number before a Gelu becomes a bias per feature", RULES + "ort_fusions/bias_gelu.py", LAST, LAST,
-        Shifted, series, for_runtime(dynamo()), "activate", "aten::add", dynamo(), step="bias_gelu", kind="does not run"),
+        RULES + "rules/common/_fuse_relus_clips.py", LAST, LAST, Camera, image,
+        optimized(torchscript(opset_version=10)), "saturate", "aten::clamp", torchscript(opset_version=10),
+        step="FuseSuccessiveClip"),
+    Bug("onnxscript-bias_gelu", "a number before a Gelu becomes a bias per feature", RULES + "ort_fusions/bias_gelu.py",
+        LAST, LAST, Shifted, series, for_runtime(dynamo()), "activate", "aten::add", dynamo(), step="bias_gelu",
+        kind="does not run"),
     Bug("onnxscript-pad", "zeros that two convolutions share become padding of one of them",
         RULES + "rules/common/_fuse_pad_into_conv.py", ("onnxscript==0.5.0", "onnx-ir==0.1.7"), LAST, Scales, image,
-        optimized(torchscript(opset_version=11)), "scales.pad", "aten::pad", step="FusePadIntoConv", kind="does not run"),
+        optimized(torchscript(opset_version=11)), "scales.pad", "aten::pad", step="FuseConvPad",
+        kind="does not run", merged=("scales.near", "scales.far",)),
     Bug("onnxscript-sdpa", "attention with a penalty keeps an operator that only a later fusion knows",
-        RULES + "ort_fusions/sdpa.py", ("torch==2.9.1", "onnxscript==0.5.0", "onnx_ir==0.1.12"), LAST, Encoder, series, for_runtime(dynamo()),
-        "attention", "aten::softmax", step="sdpa", kind="does not run"),
+        RULES + "ort_fusions/sdpa.py", ("torch==2.9.1", "onnxscript==0.5.0", "onnx_ir==0.1.12"), LAST, Encoder, series,
+        for_runtime(dynamo()), "attention", "aten::softmax", step="sdpa", kind="does not run"),
 ]

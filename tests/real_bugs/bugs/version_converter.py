@@ -64,10 +64,11 @@ class Language(nn.Module):
 
 
 BUGS = [
-    Bug("onnx-resize_10_11", "a Resize of opset 10 gets the coordinates of half a pixel of opset 11", ADAPTERS + "resize_10_11.h",
-        LAST, LAST, Decoder, lambda: (torch.randn(2, 3, 11, 9),), convert(torchscript(opset_version=10), 13), "up",
-        "aten::upsample_nearest2d", torchscript(opset_version=13), step="Resize_10_11"),
-    Bug("onnx-split_17_18", "a Split into equal parts lacks their number, which opset 18 demands", ADAPTERS + "split_17_18.h",
-        ("onnx==1.16.2",), LAST, Language, lambda: (torch.randint(0, 20, (2, 7)),), convert(torchscript(opset_version=13), 18),
-        "gated.gate", "aten::glu", step="Split_17_18", kind="does not run"),
+    Bug("onnx-resize_10_11", "a Resize of opset 10 gets the coordinates of half a pixel of opset 11",
+        ADAPTERS + "resize_10_11.h", LAST, LAST, Decoder, lambda: (torch.randn(2, 3, 11, 9),),
+        convert(torchscript(opset_version=10), 13), "up", "aten::upsample_nearest2d", torchscript(opset_version=13),
+        step="Resize_10_11"),
+    Bug("onnx-split_17_18", "a Split into equal parts lacks their number, which opset 18 demands",
+        ADAPTERS + "split_17_18.h", ("onnx==1.16.2",), LAST, Language, lambda: (torch.randint(0, 20, (2, 7)),),
+        convert(torchscript(opset_version=13), 18), "gated.gate", "aten::glu", step="Split_17_18", kind="does not run"),
 ]
