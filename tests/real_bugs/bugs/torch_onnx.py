@@ -552,6 +552,67 @@ class Ensemble(nn.Module):
         return self.head(self.votes(self.score(x).sigmoid(), candidates))
 
 
+class Preference(nn.Module):
+    """The loss of direct preference optimisation, per pair."""
+
+    def forward(self, chosen, rejected):
+        return -F.logsigmoid(chosen - rejected)
+
+
+class Preferences(nn.Module):
+    """Scores two answers and returns their loss, as exported for training on a device."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Sequential(nn.Linear(6, 12), nn.Tanh())
+        self.score = nn.Linear(12, 1)
+        self.loss = Preference()
+
+    def forward(self, chosen, rejected):
+        scores = [300 * self.score(self.encode(each)) for each in (chosen, rejected)]
+        return self.loss(*scores)
+
+
+class Weighted(nn.Module):
+    """A loss that weighs the rare class."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.tensor(4.0))
+
+    def forward(self, logits, labels):
+        return F.binary_cross_entropy_with_logits(logits, labels, pos_weight=self.weight, reduction="none")
+
+
+class RareEvents(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Sequential(nn.Linear(6, 12), nn.Tanh())
+        self.score = nn.Linear(12, 2)
+        self.loss = Weighted()
+
+    def forward(self, x, labels):
+        return self.loss(400 * self.score(self.encode(x)), labels).mean(1)
+
+
+class Read(nn.Module):
+    """Reads a memory at a position."""
+
+    def forward(self, memory, position):
+        return memory.gather(0, position)
+
+
+class Cursor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.score = nn.Linear(8, 1)
+        self.read = Read()
+
+    def forward(self, ids, position):
+        return self.read(self.score(torch.tanh(self.embed(ids))).squeeze(-1), position)
+
+
 BUGS = [
     Bug("pytorch-divisor-torchscript", "avg_pool2d ignores divisor_override", ISSUES + "105349", NEW, NEW,
         PooledClassifier, image, torchscript(), "down", "aten::avg_pool2d", write_right=native()),
@@ -591,8 +652,8 @@ BUGS = [
         lambda: (3 * torch.randn(5, 6),), dynamo(), "combine", "aten::logaddexp", write_right=native(), kind="nan"),
     Bug("pytorch-scatter-mean", "scatter_reduce computes a sum for a mean", OPERATORS + "core.py", NEW, NEW,
         GraphLayer, graph, dynamo(), "gather", "aten::scatter_reduce", write_right=native()),
-    Bug("pytorch-cross-entropy", "cross_entropy with label smoothing counts ignored labels", OPERATORS + "nn.py", NEW,
-        NEW, Trained, labelled_tokens, dynamo(), "loss", "aten::cross_entropy_loss", write_right=native()),
+    Bug("pytorch-cross-entropy", "cross_entropy ignores its label smoothing", OPERATORS + "nn.py", NEW, NEW, Trained,
+        labelled_tokens, dynamo(), "loss", "aten::cross_entropy_loss", write_right=native()),
     Bug("pytorch-lstm-projection", "an LSTM with a projection has an operator that knows none", OPERATORS + "core.py",
         NEW, NEW, ProjectedRecurrence, lambda: (torch.randn(2, 5, 6),), dynamo(), "recurrent", "aten::lstm",
         write_right=native(), kind="does not run"),
@@ -636,4 +697,17 @@ BUGS = [
     Bug("pytorch-scatter-fewer", "scatter_add with fewer indices than values is refused by the runtime",
         OPERATORS + "core.py", NEW, NEW, Ensemble, lambda: (torch.randn(4, 6), torch.randint(0, 5, (4, 3))), dynamo(),
         "votes", "aten::scatter_add", write_right=native(), kind="does not run"),
+    Bug("pytorch-logsigmoid-dynamo", "logsigmoid of negative numbers is the logarithm of zero", OPERATORS + "nn.py",
+        NEW, NEW, Preferences, lambda: (torch.randn(5, 6), torch.randn(5, 6)), dynamo(), "loss",
+        "aten::log_sigmoid aten::log_sigmoid_forward", write_right=native(), kind="nan"),
+    Bug("pytorch-logsigmoid-torchscript", "logsigmoid of negative numbers is the logarithm of zero",
+        SYMBOLIC + "symbolic_opset9.py", NEW, NEW, Preferences, lambda: (torch.randn(5, 6), torch.randn(5, 6)),
+        torchscript(), "loss", "aten::log_sigmoid aten::log_sigmoid_forward", write_right=native(), kind="nan"),
+    Bug("pytorch-bce-weighted", "binary_cross_entropy_with_logits is the logarithm of zero for large logits",
+        OPERATORS + "nn.py", NEW, NEW, RareEvents, lambda: (torch.randn(5, 6), torch.randint(0, 2, (5, 2)).float()),
+        dynamo(), "loss", "aten::binary_cross_entropy_with_logits", write_right=native(), kind="nan"),
+    Bug("onnxscript-gather", "gather by a number returns its whole input",
+        "https://github.com/microsoft/onnxscript/blob/v0.5.0/onnxscript/function_libs/torch_lib/ops/core.py",
+        ("torch==2.9.1", "onnxscript==0.5.0", "onnx_ir==0.1.12"), NEW, Cursor,
+        lambda: (torch.randint(0, 20, (7,)), torch.tensor(4)), dynamo(), "read", "aten::gather", kind="shape"),
 ]
