@@ -595,24 +595,6 @@ class RareEvents(nn.Module):
         return self.loss(400 * self.score(self.encode(x)), labels).mean(1)
 
 
-class Read(nn.Module):
-    """Reads a memory at a position."""
-
-    def forward(self, memory, position):
-        return memory.gather(0, position)
-
-
-class Cursor(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Embedding(20, 8)
-        self.score = nn.Linear(8, 1)
-        self.read = Read()
-
-    def forward(self, ids, position):
-        return self.read(self.score(torch.tanh(self.embed(ids))).squeeze(-1), position)
-
-
 BUGS = [
     Bug("pytorch-divisor-torchscript", "avg_pool2d ignores divisor_override", ISSUES + "105349", NEW, NEW,
         PooledClassifier, image, torchscript(), "down", "aten::avg_pool2d", write_right=native()),
@@ -706,8 +688,4 @@ BUGS = [
     Bug("pytorch-bce-weighted", "binary_cross_entropy_with_logits is the logarithm of zero for large logits",
         OPERATORS + "nn.py", NEW, NEW, RareEvents, lambda: (torch.randn(5, 6), torch.randint(0, 2, (5, 2)).float()),
         dynamo(), "loss", "aten::binary_cross_entropy_with_logits", write_right=native(), kind="nan"),
-    Bug("onnxscript-gather", "gather by a number returns its whole input",
-        "https://github.com/microsoft/onnxscript/blob/v0.5.0/onnxscript/function_libs/torch_lib/ops/core.py",
-        ("torch==2.9.1", "onnxscript==0.5.0", "onnx_ir==0.1.12"), NEW, Cursor,
-        lambda: (torch.randint(0, 20, (7,)), torch.tensor(4)), dynamo(), "read", "aten::gather", kind="shape"),
 ]
