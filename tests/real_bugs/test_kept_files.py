@@ -1,4 +1,4 @@
-"""The files of some real bugs: whence names the module and the operation that are wrong, and no module of the right file."""
+"""The kept files of real bugs: whence names the wrong module and operation, and no module of the right file."""
 
 import numpy
 import onnx
