@@ -13,6 +13,7 @@
 #   make test-source   `pip install` of the source with PyTorch, in an empty environment: tests/python/test_source_install.py
 #   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (versions: tools/cmake/torch.cmake)
 #   make accuracy  build, then measure how often annotate is right on foreign files: tests/accuracy
+#   make real-bugs BUGS="onnxscript-2892"   real bugs of other tools, all or some: what whence says of them: tests/real_bugs
 #   make bench     build, then the benchmarks of tests/bench
 #   make fuzz SECONDS=60   fuzz each reader with libFuzzer for this time; TARGETS=npz,zip: only these
 #   make random N=20000     compare N random programs by all routes with PyTorch, on all cores: tests/random
@@ -27,7 +28,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 60
 N ?= 2000
 
-.PHONY: demo build test test-full test-source test-torch test-sanitized fuzz random wheel wheel-aarch64 wheel-recorder release accuracy install bench lint clean setup
+.PHONY: demo build test test-full test-source test-torch test-sanitized fuzz random wheel wheel-aarch64 wheel-recorder release accuracy real-bugs install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -71,6 +72,9 @@ test-torch: build
 
 accuracy: build
 	@tools/setup/accuracy.sh
+
+real-bugs: build
+	@tools/setup/real_bugs.sh $(BUGS)
 
 install: build
 	@tools/setup/install.sh "$(PREFIX)"
