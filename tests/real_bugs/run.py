@@ -8,6 +8,7 @@ also writes its totals into docs/accuracy.md.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import subprocess
@@ -86,13 +87,25 @@ def names_operation(bug: Bug, answer: dict[str, Any]) -> bool:
     return bool(bug.operation) and answer.get("operation") in bug.operation.split()
 
 
+def names_line(bug: Bug, answer: dict[str, Any]) -> bool:
+    """Whether the answer's line, "file.py:12 forward", is one of the class of the bug's module or of one merged with it."""
+    file, _, number = (answer.get("line") or "").split(" ")[0].partition(":")
+    modules = dict(bug.build().named_modules())
+    for base in {base for name in (bug.module, *bug.merged) for base in type(modules[name]).__mro__[:2]}:
+        lines, first = inspect.getsourcelines(base)
+        if Path(inspect.getsourcefile(base) or "").name == file and first <= int(number) < first + len(lines):
+            return True
+    return False
+
+
 def row_of(bug: Bug) -> dict[str, Any]:
     """Returns a row of the table."""
     result = json.loads((FILES / bug.name / "whence.json").read_text())
     wrong, right = result.get("wrong", result), result.get("right", result)
     row = {"name": bug.name, "title": bug.title, "link": bug.link, "kind": bug.kind, "step": bug.step, "module": bug.module,
            "operation": bug.operation, "whence": wrong, "module_named": names_module(bug, wrong),
-           "operation_named": names_operation(bug, wrong), "seconds": wrong.get("seconds"),
+           "operation_named": names_operation(bug, wrong), "line_named": names_line(bug, wrong),
+           "seconds": wrong.get("seconds"),
            "alarm": "module" not in right or right["module"] is not None, "right": right}
     for peer in peers.PEERS:
         answer = json.loads((FILES / bug.name / f"peer-{peer}.json").read_text())
@@ -116,7 +129,9 @@ def totals(rows: list[dict[str, Any]]) -> str:
         modules = sum(answer[row["name"]]["module_named"] for row in rows)
         operations = sum(answer[row["name"]]["operation_named"] for row in with_operation)
         lines.append(f"| {title} | {share(modules, len(rows))} | {share(operations, len(with_operation))} |")
-    lines += ["", f"Alarms of whence on right files: {sum(row['alarm'] for row in rows)} of {len(rows)}.", "",
+    inside = share(sum(row["line_named"] for row in rows), len(rows))
+    lines += ["", f"whence names a line of the module's class in {inside}. "
+              f"Its alarms on right files: {sum(row['alarm'] for row in rows)} of {len(rows)}.", "",
               "| bugs of | bugs | whence: module | whence: operation | best other tool: module |", "|---|--:|--:|--:|--:|"]
     for tool in sorted({row["name"].split("-")[0] for row in rows}):
         group = [row for row in rows if row["name"].split("-")[0] == tool]

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,15 +18,14 @@ from ..values import value_file
 from ..values.module_globs import matcher, require_matches
 from ..values.value_file import Run, Values
 from . import (annotated_file, failing_nodes, file_inputs, first_differences, first_operations, measurements, isolated_modules,
-               recorded_program, runtimes, model_structure)
+               recorded_program, reproduction, runtimes, model_structure)
 from .annotated_file import File
-from .assembly import Part, modules_of, report_of
+from .assembly import Part, modules_of, piece_of, report_of, worst_of
 from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
 from .first_differences import Limits
 from .measurements import MEMORY
 from .isolated_modules import IsolatedErrors
 from .recorded_program import RecordedProgram
-from .failing_nodes import Failure
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
 from .value_flow import Flow
@@ -39,7 +39,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
              provider: str | None = None, outputs: str | os.PathLike[str] | None = None,
              model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimized: bool = False,
              max_error: Collection[str] = (), input_names: InputNames | None = None,
-             extra_inputs: ExtraInputs | None = None) -> AccuracyReport:
+             extra_inputs: ExtraInputs | None = None, repro: str | os.PathLike[str] | None = None) -> AccuracyReport:
     """Runs an annotated ONNX file on recorded inputs and finds the first module whose values differ from PyTorch's.
 
     values     the PyTorch model's values from ``record_values``, or the path of their file.
@@ -62,6 +62,8 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     input_names  recorded names by the file's input names: {"attention_mask": "mask"}. All other inputs are paired by
                name, then by position.
     extra_inputs  inputs of the file that were not recorded: arrays by the file's names, or .npz or .pt files.
+    repro      a new folder for the nodes at which the first difference begins, as an ONNX file with inputs, PyTorch's
+               result, a script that fails without whence, and a text for an issue. ``bundle`` states what was written.
 
     Raises WhenceError: E0101, E0102, E0104 if an input of the file has no tensor or does not fit its tensor, E02xx for
     unreadable files, E0206 for values of another model, E0207 if the runtime fails, E0307 without the runtime.
@@ -78,18 +80,20 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     if model is not None:
         model = isolated_modules.model_of(model, recorded, runs[0])
     try:
-        failure, parts = None, [_part(file, recorded, run, file_runtime, program, tolerance, memory, overrides, model=model)
-                                for run in runs]
+        parts = [_part(file, recorded, run, file_runtime, program, tolerance, memory, overrides, model=model)
+                 for run in runs]
     except WhenceError as stop:
         if stop.code != "E0207" or not file_runtime.rounds:
             raise
-        failure, part = _until_failure(
+        parts = [_until_failure(
             stop, file, recorded, runs, overrides, lambda part: runtime_of(part, runtime, provider, optimized),
-            lambda part, run, its_runtime: _part(part, recorded, run, its_runtime, program, tolerance, memory, overrides))
-        parts = [part]
-    report = report_of(file, parts, recorded, file_runtime, program, failure)
-    if failure is not None:
+            lambda part, run, its_runtime: _part(part, recorded, run, its_runtime, program, tolerance, memory, overrides))]
+    report = report_of(file, parts, recorded, file_runtime, program)
+    if parts[0].failure is not None:
         report = replace(report, findings=(_finding_of(report.beginnings[-1]),))
+    if repro is not None:
+        report = replace(report, bundle=_reproduced(
+            repro, file, worst_of(parts), report, recorded, lambda part: runtime_of(part, runtime, provider, optimized)))
     if not limits:
         return report
     require_matches([glob for _, glob in limits], {each.module for each in report.modules})
@@ -108,15 +112,26 @@ def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str,
 
 def _until_failure(stop: WhenceError, file: File, recorded: Values, runs: list[Run], overrides: Overrides,
                    start: Callable[[File], Runtime],
-                   measure: Callable[[File, Run, Runtime], Part]) -> tuple[Failure, Part]:
-    """Returns the first node that fails in any run, and the measurement of the nodes before it. Raises ``stop`` if no
-    node fails in the file without its declared sizes."""
+                   measure: Callable[[File, Run, Runtime], Part]) -> Part:
+    """Returns the measurement of the nodes before the first one that fails in any run. Raises ``stop`` if none fails in
+    the file without its declared sizes."""
     for run in runs:
         feed = measurements.feed_of(file, recorded, run, overrides).tensors
         failure = failing_nodes.find(file, start, feed)
         if failure is not None:
-            return failure, measure(failure.before, run, start(failure.before))
+            return replace(measure(failure.before, run, start(failure.before)), failure=failure)
     raise stop
+
+
+def _reproduced(folder: str | os.PathLike[str], file: File, part: Part, report: AccuracyReport, recorded: Values,
+                start: Callable[[File], Runtime]) -> str:
+    piece = piece_of(part)
+    if piece is None:
+        return "no bundle was written: nothing differs"
+    if not (runtime := start(part.flow.file)).provider:
+        return "no bundle was written: it needs ONNX Runtime"
+    return reproduction.write(Path(folder), file, piece, report.first, recorded, part.measurement.feed.tensors, runtime,
+                              part.limits.general)
 
 
 def _finding_of(failed: FirstDifference) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from .merged_operations import main_operation, merged_operation
 from .isolated_modules import IsolatedErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
+from .reproduction import Piece
 from .runtimes import Runtime
 from .source_lines import Stack, read_traceback
 from .tensor_differences import wrong_sizes
@@ -36,6 +37,7 @@ class Part:
     evidence: Evidence
     contradictions: list[Contradiction]
     operation: Beginning | None = None  # the operation at which ``first`` begins; None: unknown
+    failure: Failure | None = None      # the node that does not run; the part ends before it
 
     @property
     def measurement(self) -> Measurement:
@@ -70,14 +72,32 @@ class Part:
                 if each.measured.figures.relative > min(2 * self.limits.general, largest / 3)]
 
 
-def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime, program: RecordedProgram | None,
-              failure: Failure | None = None) -> AccuracyReport:
-    """Returns the report for the run with the largest difference. The parts end before the node of ``failure``."""
-    part = max(parts, key=lambda part: (part.first is not None, _largest_error(part.measurement)))
+def worst_of(parts: list[Part]) -> Part:
+    """Returns the run with the largest difference."""
+    return max(parts, key=lambda part: (part.first is not None, _largest_error(part.measurement)))
+
+
+def piece_of(part: Part) -> Piece | None:
+    """Returns the nodes at which the first difference begins; None if nothing differs."""
+    if part.first is None and part.failure is not None:
+        wrong = next(_inputs_of_wrong_sizes(part, part.failure), None)
+        if wrong is None:
+            node = part.failure.node
+            return Piece([node], next(name for name in node.outputs if name), None)
+        return Piece(wrong.nodes, wrong.measured.value, wrong.measured.point.recorded)
+    first = part.operation or part.first
+    return None if first is None else Piece(first.nodes, first.measured.value, first.measured.point.recorded)
+
+
+def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
+              program: RecordedProgram | None) -> AccuracyReport:
+    part = worst_of(parts)
+    failure = part.failure
     first_differences = {id(each): _first_difference(part, each, program) for each in part.beginnings}
     beginnings, first = tuple(first_differences.values()), first_differences.get(id(part.first))
     if failure is not None:
-        failed = [*_of_wrong_sizes(part, failure, program), _failed(part, failure, program)]
+        failed = [*(_first_difference(part, each, program) for each in _inputs_of_wrong_sizes(part, failure)),
+                  _failed(part, failure, program)]
         beginnings, first = (*beginnings, *failed), first or failed[0]
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.general, part.limit_reason,
                           modules_of(part, program), first, beginnings, tuple(part.contradictions),
@@ -187,7 +207,7 @@ def _line(stack: Stack) -> str:
     return f"{stack[0].file.rpartition('/')[2]}:{stack[0].line} {stack[0].function}" if stack else ""
 
 
-def _of_wrong_sizes(part: Part, failure: Failure, program: RecordedProgram | None) -> Iterator[FirstDifference]:
+def _inputs_of_wrong_sizes(part: Part, failure: Failure) -> Iterator[Beginning]:
     """Yields the values that the failing node reads, also after it rearranged them, whose sizes are not PyTorch's. In a
     file that runs, a tool may have added or removed axes."""
     reads = [measured for name in failure.node.inputs
@@ -195,8 +215,7 @@ def _of_wrong_sizes(part: Part, failure: Failure, program: RecordedProgram | Non
     for measured in sorted(reads, key=lambda each: part.flow.file.position(each.value)):
         form = wrong_sizes(measured.point.recorded, measured.figures.sizes)
         if form and measured.figures.sizes:
-            beginning = beginning_at(part.flow, replace(measured, figures=replace(measured.figures, form=form)), part.limits)
-            yield _first_difference(part, beginning, program)
+            yield beginning_at(part.flow, replace(measured, figures=replace(measured.figures, form=form)), part.limits)
 
 
 def _failed(part: Part, failure: Failure, program: RecordedProgram | None) -> FirstDifference:

@@ -58,6 +58,9 @@ def parser() -> Parser:
     options.add_argument("--optimized", "--optimised", action="store_true", help="let ONNX Runtime optimise the file before it runs")
     options.add_argument("--max-error", action="append", default=[], metavar="X[@GLOB]",
                          help="the largest relative difference that modules may have; repeatable")
+    options.add_argument("--repro", metavar="DIR", help="also write the nodes at which the first difference begins to a "
+                         "new folder: an ONNX file, its inputs, PyTorch's result, a script that fails without whence, and "
+                         "a text for an issue")
     options.add_argument("--html", metavar="FILE", help="also write a page with a plot of the error and the tree")
     options.add_argument("--model-explorer", metavar="FILE",
                          help="also write node data for Model Explorer that colour nodes by their modules' error")
@@ -84,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
     report = accuracy(args.file, args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
                       outputs=args.outputs, model=args.model, tolerance=args.tolerance, memory=args.memory,
                       optimized=args.optimized, max_error=args.max_error, input_names=args.input_name,
-                      extra_inputs=args.extra_inputs)
+                      extra_inputs=args.extra_inputs, repro=args.repro)
     if args.html:
         report.to_html(args.html)
     if args.model_explorer:

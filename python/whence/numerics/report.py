@@ -97,7 +97,8 @@ class AccuracyReport(Printed):
     contradictions: tuple[Contradiction, ...] = ()  # values that belong to a module other than the annotated one
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()  # ``max_error`` as passed
-    findings: tuple[dict[str, Any], ...] = field(default=())  # modules above ``limits``
+    findings: tuple[dict[str, Any], ...] = field(default=())  # modules above ``limits``, and one that does not run
+    bundle: str = ""              # what ``repro`` wrote, or why it wrote nothing
 
     @property
     def observable(self) -> int:
@@ -141,7 +142,7 @@ class AccuracyReport(Printed):
             "first": self.first and _beginning(self.first), "beginnings": [_beginning(each) for each in self.beginnings],
             "modules": [_module(each) for each in self.modules],
             "contradictions": [asdict(each) for each in self.contradictions], "notes": list(self.notes),
-            "findings": list(self.findings)}
+            "findings": list(self.findings), "bundle": self.bundle}
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes a self-contained page with a plot of the error and the tree in colours. Returns its path."""
@@ -223,7 +224,7 @@ def head(report: AccuracyReport) -> list[str]:
     lines += [f"note: {each}" for each in report.notes]
     first = report.first
     if first is None:
-        return [*lines, report.verdict]
+        return [*lines, report.verdict, *([report.bundle] if report.bundle else [])]
     lines += [report.verdict + (f", {first.source}" if first.source else ""), _extent_of(report, first)]
     if first.made is not None:
         lines.append(f"  run alone on the file's values, it is off by {_percent(first.made)}")
@@ -234,6 +235,8 @@ def head(report: AccuracyReport) -> list[str]:
                      + (f" and {len(first.suspects) - 8} more" if len(first.suspects) > 8 else ""))
     shown = ", ".join(first.nodes[:6]) + (f" and {len(first.nodes) - 6} more" if len(first.nodes) > 6 else "")
     lines.append(f"  nodes: {shown}")
+    if report.bundle:
+        lines.append(f"  {report.bundle}")
     later = [each for each in report.beginnings if each is not first]
     if later:
         lines.append("  differences also begin in: " + _listed(later))

@@ -28,6 +28,7 @@ class Runtime:
     settings: str    # a description for the report
     take: Taker
     rounds: bool     # True: can run the file in rounds. False: reads stored values
+    provider: str = ""  # ONNX Runtime's execution provider; "" for other runtimes
 
 
 def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: bool = False) -> Runtime:
@@ -57,7 +58,7 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
             yield name, ort_session.tensor_of(value)
 
     level = "as the runtime optimises it" if optimized else "session optimisation off"
-    return Runtime(f"ONNX Runtime {runtime.__version__}, {provider}, {level}", take, True)
+    return Runtime(f"ONNX Runtime {runtime.__version__}, {provider}, {level}", take, True, provider)
 
 
 def openvino(file: File) -> Runtime:

@@ -12,6 +12,7 @@ V056 = ("torch==2.9.1", "onnxscript==0.5.6", "onnx_ir==0.1.12")
 NEW = ("torch==2.13.0",)  # with onnxscript 0.7.2, of the main environment
 ISSUES = "https://github.com/microsoft/onnxscript/issues/"
 PULLS = "https://github.com/microsoft/onnxscript/pull/"
+SOURCE = "https://github.com/microsoft/onnxscript/blob/v0.5.0/onnxscript/function_libs/torch_lib/ops/"
 
 
 def image():
@@ -461,6 +462,24 @@ class Normalised(nn.Module):
         return self.head(h), self.mean(h)
 
 
+class Read(nn.Module):
+    """Reads a memory at a position."""
+
+    def forward(self, memory, position):
+        return memory.gather(0, position)
+
+
+class Cursor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.score = nn.Linear(8, 1)
+        self.read = Read()
+
+    def forward(self, ids, position):
+        return self.read(self.score(torch.tanh(self.embed(ids))).squeeze(-1), position)
+
+
 BUGS = [
     Bug("onnxscript-2892", "PixelUnshuffle becomes SpaceToDepth, which orders the channels in another way",
         PULLS + "2892", OLD, NEW, SpaceToChannels, image, dynamo(), "down", "aten::pixel_unshuffle"),
@@ -512,4 +531,6 @@ BUGS = [
         FourierNetwork, tokens, dynamo(), "mix", "aten::fft_fft", kind="does not run"),
     Bug("onnxscript-3036", "a fractional number to the power of integers is an integer", PULLS + "3036",
         ("onnxscript==0.7.1",), NEW, Recency, tokens, dynamo(), "decay", "aten::pow", kind="does not run"),
+    Bug("onnxscript-gather", "gather by a number returns its whole input", SOURCE + "core.py", OLD, NEW, Cursor,
+        lambda: (torch.randint(0, 20, (7,)), torch.tensor(4)), dynamo(), "read", "aten::gather", kind="shape"),
 ]

@@ -407,6 +407,194 @@ def failed_sensors():
     return (x,)
 
 
+class SumByNode(nn.Module):
+    """The sum of the messages of each node's edges."""
+
+    def forward(self, nodes, messages, targets):
+        return torch.zeros_like(nodes).index_put((targets,), messages, accumulate=True)
+
+
+class SumLayer(GraphLayer):
+    def __init__(self):
+        super().__init__()
+        self.gather = SumByNode()
+
+
+class DilatedContext(nn.Module):
+    """Segmentation with a dilated convolution that keeps the size."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 6, 3, padding=1)
+        self.context = nn.Conv2d(6, 6, 3, padding="same", dilation=2)
+        self.head = nn.Conv2d(6, 2, 1)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.context(torch.relu(self.stem(x)))))
+
+
+class Speech(nn.Module):
+    """Whether a frame holds any energy."""
+
+    def forward(self, energy):
+        return energy.any()
+
+
+class Detected(nn.Module):
+    """A detector of speech that is silent if no frame has energy above its threshold."""
+
+    def __init__(self):
+        super().__init__()
+        self.energy = nn.Linear(6, 1)
+        self.speech = Speech()
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(x) * self.speech(torch.relu(self.energy(x) - 0.05))
+
+
+class RelativePosition(nn.Module):
+    """Distances of positions, limited to two and a half."""
+
+    def forward(self, positions):
+        return (positions.unsqueeze(-1) - positions.unsqueeze(-2)).clamp(-2.5, 2.5)
+
+
+class RelativeScores(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.relative = RelativePosition()
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, ids):
+        positions = torch.cumsum(torch.ones_like(ids), 1)
+        return self.head(self.embed(ids)), self.relative(positions)
+
+
+class Either(nn.Module):
+    """A mask of the tokens that one of two rules selects."""
+
+    def forward(self, ids):
+        return (ids == 0) + (ids > 15)
+
+
+class Special(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.special = Either()
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, ids):
+        return self.head(self.embed(ids).masked_fill(self.special(ids).unsqueeze(-1), 0).mean(1))
+
+
+class NoPadding(nn.Module):
+    """Whether all positions of a sequence hold a token; padding is zero."""
+
+    def forward(self, ids):
+        return ids.all(1, keepdim=True)
+
+
+class CompleteOnly(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.complete = NoPadding()
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, ids):
+        return self.head(self.embed(ids).mean(1)) * self.complete(ids)
+
+
+class Waveform(nn.Module):
+    """A network on one waveform, without a batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(1, 8, 5, padding=2)
+        self.pool = nn.MaxPool1d(4)
+        self.head = nn.Conv1d(8, 2, 1)
+
+    def forward(self, x):
+        return self.head(self.pool(torch.relu(self.conv(x))))
+
+
+class LeastByNode(nn.Module):
+    """The least message of each node's edges, and of the node itself."""
+
+    def forward(self, nodes, messages, targets):
+        return nodes.scatter_reduce(0, targets.unsqueeze(-1).expand_as(messages), messages, "amin")
+
+
+class LeastLayer(GraphLayer):
+    def __init__(self):
+        super().__init__()
+        self.gather = LeastByNode()
+
+
+class Votes(nn.Module):
+    """Adds the votes of the first three members only."""
+
+    def forward(self, scores, candidates):
+        return torch.zeros_like(scores).scatter_add(1, candidates, scores)
+
+
+class Ensemble(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(6, 5)
+        self.votes = Votes()
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x, candidates):
+        return self.head(self.votes(self.score(x).sigmoid(), candidates))
+
+
+class Preference(nn.Module):
+    """The loss of direct preference optimisation, per pair."""
+
+    def forward(self, chosen, rejected):
+        return -F.logsigmoid(chosen - rejected)
+
+
+class Preferences(nn.Module):
+    """Scores two answers and returns their loss, as exported for training on a device."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Sequential(nn.Linear(6, 12), nn.Tanh())
+        self.score = nn.Linear(12, 1)
+        self.loss = Preference()
+
+    def forward(self, chosen, rejected):
+        scores = [300 * self.score(self.encode(each)) for each in (chosen, rejected)]
+        return self.loss(*scores)
+
+
+class Weighted(nn.Module):
+    """A loss that weighs the rare class."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.tensor(4.0))
+
+    def forward(self, logits, labels):
+        return F.binary_cross_entropy_with_logits(logits, labels, pos_weight=self.weight, reduction="none")
+
+
+class RareEvents(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Sequential(nn.Linear(6, 12), nn.Tanh())
+        self.score = nn.Linear(12, 2)
+        self.loss = Weighted()
+
+    def forward(self, x, labels):
+        return self.loss(400 * self.score(self.encode(x)), labels).mean(1)
+
+
 BUGS = [
     Bug("pytorch-divisor-torchscript", "avg_pool2d ignores divisor_override", ISSUES + "105349", NEW, NEW,
         PooledClassifier, image, torchscript(), "down", "aten::avg_pool2d", write_right=native()),
@@ -446,8 +634,8 @@ BUGS = [
         lambda: (3 * torch.randn(5, 6),), dynamo(), "combine", "aten::logaddexp", write_right=native(), kind="nan"),
     Bug("pytorch-scatter-mean", "scatter_reduce computes a sum for a mean", OPERATORS + "core.py", NEW, NEW,
         GraphLayer, graph, dynamo(), "gather", "aten::scatter_reduce", write_right=native()),
-    Bug("pytorch-cross-entropy", "cross_entropy with label smoothing counts ignored labels", OPERATORS + "nn.py", NEW,
-        NEW, Trained, labelled_tokens, dynamo(), "loss", "aten::cross_entropy_loss", write_right=native()),
+    Bug("pytorch-cross-entropy", "cross_entropy ignores its label smoothing", OPERATORS + "nn.py", NEW, NEW, Trained,
+        labelled_tokens, dynamo(), "loss", "aten::cross_entropy_loss", write_right=native()),
     Bug("pytorch-lstm-projection", "an LSTM with a projection has an operator that knows none", OPERATORS + "core.py",
         NEW, NEW, ProjectedRecurrence, lambda: (torch.randn(2, 5, 6),), dynamo(), "recurrent", "aten::lstm",
         write_right=native(), kind="does not run"),
@@ -468,4 +656,36 @@ BUGS = [
         failed_sensors, dynamo(), "read", "aten::sign", write_right=native()),
     Bug("pytorch-amax-nan", "amax leaves out NaN", OPERATORS + "core.py", NEW, NEW, lambda: Sensors(Best()),
         failed_sensors, torchscript(), "read", "aten::amax", write_right=native()),
+    Bug("pytorch-accumulate", "index_put that accumulates keeps one of several values at one place",
+        SYMBOLIC + "symbolic_opset11.py", NEW, NEW, SumLayer, graph, torchscript(), "gather", "aten::index_put",
+        write_right=dynamo()),
+    Bug("pytorch-same-dilated", "a dilated convolution with padding 'same' is padded as if it had no dilation",
+        SYMBOLIC + "symbolic_opset9.py", NEW, NEW, DilatedContext, image, torchscript(), "context",
+        "aten::conv2d aten::_convolution_mode", write_right=dynamo(), kind="does not run"),
+    Bug("pytorch-any", "any of floating-point numbers rounds them to integers", SYMBOLIC + "symbolic_opset9.py", NEW,
+        NEW, Detected, lambda: (0.4 * torch.randn(4, 6),), torchscript(), "speech", "aten::any", write_right=dynamo()),
+    Bug("pytorch-clamp", "clamp of integers with fractional limits stays integer", SYMBOLIC + "symbolic_opset11.py",
+        NEW, NEW, RelativeScores, tokens, torchscript(), "relative", "aten::clamp", write_right=dynamo(),
+        kind="dtype"),
+    Bug("pytorch-add-bool", "the sum of two masks is an Add of booleans", SYMBOLIC + "symbolic_opset9.py", NEW, NEW,
+        Special, tokens, torchscript(), "special", "aten::add", write_right=native(), kind="does not run"),
+    Bug("pytorch-all-integers", "all of integers has no operator for its type", SYMBOLIC + "symbolic_opset9.py", NEW,
+        NEW, CompleteOnly, tokens, torchscript(), "complete", "aten::all", write_right=dynamo(), kind="does not run"),
+    Bug("pytorch-max_pool", "max pooling without a batch has an operator of the wrong rank",
+        SYMBOLIC + "symbolic_opset10.py", NEW, NEW, Waveform, lambda: (torch.randn(1, 32),), torchscript(), "pool",
+        "aten::max_pool1d", write_right=dynamo(), kind="does not run"),
+    Bug("pytorch-scatter-least", "scatter_reduce scatters one element", SYMBOLIC + "symbolic_opset16.py", NEW, NEW,
+        LeastLayer, graph, torchscript(), "gather", "aten::scatter_reduce", write_right=dynamo(), kind="does not run"),
+    Bug("pytorch-scatter-fewer", "scatter_add with fewer indices than values is refused by the runtime",
+        OPERATORS + "core.py", NEW, NEW, Ensemble, lambda: (torch.randn(4, 6), torch.randint(0, 5, (4, 3))), dynamo(),
+        "votes", "aten::scatter_add", write_right=native(), kind="does not run"),
+    Bug("pytorch-logsigmoid-dynamo", "logsigmoid of negative numbers is the logarithm of zero", OPERATORS + "nn.py",
+        NEW, NEW, Preferences, lambda: (torch.randn(5, 6), torch.randn(5, 6)), dynamo(), "loss",
+        "aten::log_sigmoid aten::log_sigmoid_forward", write_right=native(), kind="nan"),
+    Bug("pytorch-logsigmoid-torchscript", "logsigmoid of negative numbers is the logarithm of zero",
+        SYMBOLIC + "symbolic_opset9.py", NEW, NEW, Preferences, lambda: (torch.randn(5, 6), torch.randn(5, 6)),
+        torchscript(), "loss", "aten::log_sigmoid aten::log_sigmoid_forward", write_right=native(), kind="nan"),
+    Bug("pytorch-bce-weighted", "binary_cross_entropy_with_logits is the logarithm of zero for large logits",
+        OPERATORS + "nn.py", NEW, NEW, RareEvents, lambda: (torch.randn(5, 6), torch.randint(0, 2, (5, 2)).float()),
+        dynamo(), "loss", "aten::binary_cross_entropy_with_logits", write_right=native(), kind="nan"),
 ]

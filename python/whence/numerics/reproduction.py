@@ -1,0 +1,222 @@
+"""Writes the nodes at which a difference begins as a bundle that runs without whence: a small ONNX file with its inputs,
+PyTorch's result, a script that compares them, and a text for an issue."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..base.optional_packages import import_optional
+from ..errors import error
+from ..values.value_file import Recorded, Values
+from .annotated_file import File, Node
+from .report import FirstDifference
+from .runtimes import Runtime
+from .tensor_differences import is_number, samples_of
+
+_FAILS = 1  # exit code of the script if the result differs or the piece does not run
+
+_SCRIPT = '''"""Runs piece.onnx and compares its result with PyTorch's. Exit code 1: they differ. Needs numpy and onnxruntime."""
+import os, sys
+import numpy as np
+import onnxruntime
+
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+options = onnxruntime.SessionOptions()
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+result, = onnxruntime.InferenceSession("piece.onnx", options, providers=["{provider}"]).run(None, dict(np.load("inputs.npz")))
+'''
+
+_COMPLEX = '''result = result[..., 0] + 1j * result[..., 1]
+'''
+
+_COMPARISON = '''expected = np.load("expected.npz")
+if list(result.shape) != expected["sizes"].tolist():
+    sys.exit(f"sizes {list(result.shape)} instead of {expected['sizes'].tolist()}")
+got, want = result.reshape(-1)[expected["positions"]], expected["elements"]
+'''
+
+_NUMBERS = '''both = np.isfinite(got) & np.isfinite(want)
+if not np.array_equal(got[~both].astype(want.dtype), want[~both], equal_nan=True):
+    sys.exit("NaN or infinite elements differ")
+difference = np.linalg.norm((got - want)[both]) / max(np.linalg.norm(want[both]), 1e-30)
+if difference > {limit:.3g}:
+    sys.exit(f"relative difference {{difference:.3g}}; up to {limit:.3g} is rounding")
+'''
+
+_INTEGERS = '''if not np.array_equal(got, want):
+    sys.exit(f"{(got != want).sum()} of {want.size} elements differ")
+'''
+
+_DTYPE = '''if got.dtype != want.dtype:
+    sys.exit(f"dtype {got.dtype} instead of {want.dtype}")
+'''
+
+_END = 'print("equal")\n'
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The nodes at which a difference begins."""
+
+    nodes: list[Node]            # in the file's order
+    value: str                   # the wrong value
+    expected: Recorded | None    # PyTorch's result; None if the last node does not run
+
+
+def write(folder: Path, file: File, piece: Piece, first: FirstDifference, values: Values, feed: dict[str, torch.Tensor],
+          runtime: Runtime, limit: float) -> str:
+    """Writes the bundle to ``folder``, which does not exist or is empty, if its script fails there. Returns a sentence
+    on what was written, or why nothing was."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise error("E0101", "usage", f"{folder} already exists", "pass a new folder")
+    onnx = import_optional("onnx", "reading a model")
+    complete = onnx.load(file.path, load_external_data=False)
+    nodes = _with_constants(file, piece.nodes)
+    inputs = _inputs_of(file, nodes)
+    tensors = {name: tensor for name, tensor in runtime.take(feed, inputs) if isinstance(tensor, torch.Tensor)}
+    tensors |= {name: feed[name] for name in inputs if name in feed}
+    missing = [name for name in inputs if name not in tensors]
+    if missing:
+        return f"no bundle was written: the value {missing[0]} is not a tensor"
+    if any(tensor.dtype is torch.bfloat16 for tensor in tensors.values()):
+        return "no bundle was written: numpy does not have bfloat16"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".whence-", dir=folder.parent) as temporary:
+        inside = Path(temporary) / "bundle"
+        inside.mkdir()
+        actual = next((tensor for _, tensor in runtime.take(feed, [piece.value])), None) if piece.expected is not None else None
+        model = _model(onnx, file, complete, nodes, tensors, piece.value, actual)
+        onnx.save(model, inside / "piece.onnx")
+        _save_arrays(inside, tensors, values, piece.expected)
+        (inside / "reproduce.py").write_text(_script(piece, first, runtime, limit), encoding="utf-8")
+        ran = subprocess.run([sys.executable, "reproduce.py"], cwd=inside, capture_output=True, text=True, timeout=600)
+        said = (ran.stderr or ran.stdout).strip().splitlines()
+        if ran.returncode != _FAILS or not said:
+            return "no bundle was written: the piece alone does not fail, so the fault is in how the file uses it"
+        (inside / "issue.md").write_text(_issue(onnx, file, complete, first, nodes, said[-1]), encoding="utf-8")
+        if folder.exists():
+            folder.rmdir()
+        os.replace(inside, folder)
+    return f"{len(nodes)} of {len(file.nodes)} nodes were written to {folder}: `python {folder / 'reproduce.py'}` fails"
+
+
+def _with_constants(file: File, nodes: list[Node]) -> list[Node]:
+    """Adds the nodes that compute constants which the nodes read."""
+    added = {node.at: node for node in nodes}
+    pending = [name for node in nodes for name in node.inputs]
+    while pending:
+        name = pending.pop()
+        node = file.producer.get(name)
+        if node is not None and name in file.constants and node.at not in added:
+            added[node.at] = node
+            pending += node.inputs
+    return [added[at] for at in sorted(added)]
+
+
+def _inputs_of(file: File, nodes: list[Node]) -> list[str]:
+    """Returns the values that the nodes read and do not compute, without weights."""
+    computed = {name for node in nodes for name in node.outputs}
+    return list(dict.fromkeys(name for node in nodes for name in node.inputs
+                              if name and name not in computed and name not in file.elements))
+
+
+def _model(onnx: Any, file: File, complete: Any, nodes: list[Node], tensors: dict[str, torch.Tensor], value: str,
+           actual: torch.Tensor | None) -> Any:
+    from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
+
+    model = onnx.ModelProto(ir_version=complete.ir_version, producer_name=complete.producer_name,
+                            producer_version=complete.producer_version)
+    model.opset_import.extend(complete.opset_import)
+    model.functions.extend(complete.functions)
+    model.graph.name = "piece"
+    for node in nodes:
+        proto = model.graph.node.add()
+        proto.CopyFrom(complete.graph.node[node.at])
+        del proto.metadata_props[:]
+        proto.doc_string = ""
+    read = {name for node in nodes for name in node.inputs}
+    for tensor in complete.graph.initializer:
+        if tensor.name not in read:
+            continue
+        weights = model.graph.initializer.add()
+        weights.CopyFrom(tensor)
+        if uses_external_data(weights):
+            load_external_data_for_tensor(weights, os.path.dirname(os.path.abspath(file.path)))
+            weights.data_location = onnx.TensorProto.DEFAULT
+            del weights.external_data[:]
+    model.graph.input.extend(_value_info(onnx, name, tensor) for name, tensor in tensors.items())
+    # If the node does not run, the runtime infers the type.
+    model.graph.output.append(onnx.ValueInfoProto(name=value) if actual is None else _value_info(onnx, value, actual))
+    return model
+
+
+def _value_info(onnx: Any, name: str, tensor: torch.Tensor) -> Any:
+    dtype = onnx.helper.np_dtype_to_tensor_dtype(_as_numpy(tensor).dtype)
+    return onnx.helper.make_tensor_value_info(name, dtype, list(tensor.shape))
+
+
+def _script(piece: Piece, first: FirstDifference, runtime: Runtime, limit: float) -> str:
+    start = _SCRIPT.format(provider=runtime.provider)
+    if piece.expected is None:
+        return start
+    comparison = _NUMBERS.format(limit=limit) if is_number(piece.expected) else _INTEGERS
+    if piece.expected.dtype.startswith("complex"):
+        start += _COMPLEX
+    return start + _COMPARISON + (_DTYPE if "dtype" in first.form else "") + comparison + _END
+
+
+def _save_arrays(folder: Path, tensors: dict[str, torch.Tensor], values: Values, expected: Recorded | None) -> None:
+    import numpy
+
+    numpy.savez(folder / "inputs.npz", **{name: tensor.numpy() for name, tensor in tensors.items()})
+    if expected is not None:
+        positions, elements = samples_of(values, expected)
+        if expected.form == "whole":
+            elements = values.whole(expected).reshape(-1)
+            positions = torch.arange(elements.numel())
+        numpy.savez(folder / "expected.npz", positions=positions.numpy(), elements=_as_numpy(elements),
+                    sizes=numpy.array(expected.dims, dtype=numpy.int64))
+
+
+def _as_numpy(tensor: torch.Tensor) -> Any:
+    return (tensor.float() if tensor.dtype is torch.bfloat16 else tensor.resolve_conj()).numpy()
+
+
+def _issue(onnx: Any, file: File, complete: Any, first: FirstDifference, nodes: list[Node], said: str) -> str:
+    return "\n".join(_issue_lines(onnx, file, complete, first, nodes, said)) + "\n"
+
+
+def _issue_lines(onnx: Any, file: File, complete: Any, first: FirstDifference, nodes: list[Node], said: str) -> Iterator[str]:
+    runtime = import_optional("onnxruntime", "running a file")
+    operation = first.operation or ", ".join(dict.fromkeys(node.op_type for node in nodes))
+    yield f"# {operation}: the ONNX file " + ("does not run" if first.failure else "computes another result than PyTorch")
+    yield ""
+    yield "```sh"
+    yield f"pip install numpy onnxruntime=={runtime.__version__}"
+    yield "python reproduce.py"
+    yield "```"
+    yield ""
+    yield f"It prints `{said}`."
+    yield ""
+    yield "`piece.onnx` has the nodes of one operation of a model; `inputs.npz` are their inputs in the model" + (
+        "." if first.failure else ", `expected.npz` PyTorch's result.")
+    yield ""
+    rows = (("operation", first.operation), ("module", first.module or "(root)"), ("source line", first.source),
+            ("nodes", ", ".join(f"{node.op_type} {node.name}".strip() for node in nodes)),
+            ("file written by", f"{complete.producer_name} {complete.producer_version}".strip()),
+            ("opset", ", ".join(f"{each.domain or 'ai.onnx'} {each.version}" for each in complete.opset_import)),
+            ("versions", f"onnxruntime {runtime.__version__}, onnx {onnx.__version__}, torch {torch.__version__}"))
+    yield "| | |"
+    yield "|---|---|"
+    for name, text in rows:
+        if text:
+            yield f"| {name} | {text} |"
