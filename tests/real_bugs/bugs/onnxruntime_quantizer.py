@@ -217,6 +217,20 @@ class Streams(nn.Module):
         return self.head(torch.relu(self.norm(self.experts(torch.relu(self.encode(x))))))
 
 
+class Speech(nn.Module):
+    """A network that reads frames of speech in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Linear(6, 16)
+        self.read = nn.LSTM(16, 16, batch_first=True)
+        self.norm = nn.LayerNorm(16)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x):
+        return self.head(self.norm(self.read(torch.relu(self.encode(x)))[0]))
+
+
 BUGS = [
     Bug("onnxruntime-quantizer-clip",
         "a Clip whose lower bound is above zero is removed, because its output has a range",
@@ -239,4 +253,7 @@ BUGS = [
     Bug("onnxruntime-quantizer-stacked", "stacked matrices get a scale for each row, which the product cannot take",
         OPERATORS + "matmul.py", LAST, LAST, Streams, lambda: (torch.randn(2, 8, 6),), dynamic(per_channel=True),
         "experts", "aten::bmm", dynamic(), step="MatMulInteger", kind="does not run", tolerance=ROUNDING),
+    Bug("onnxruntime-quantizer-lstm", "a quantised LSTM keeps an attribute that its operator lacks",
+        OPERATORS + "lstm.py", OLD, LAST, Speech, lambda: (torch.randn(2, 8, 6),), dynamic(), "read", "aten::lstm",
+        step="LSTMQuant", kind="does not run", tolerance=ROUNDING),
 ]

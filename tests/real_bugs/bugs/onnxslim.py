@@ -82,6 +82,32 @@ class Widening(nn.Module):
         return self.head(torch.relu(self.mix(self.widen(self.stem(x)))).mean((2, 3)))
 
 
+class TwoScales(nn.Module):
+    """Sees a padded image with two kernels."""
+
+    def __init__(self):
+        super().__init__()
+        self.pad = nn.ZeroPad2d(1)
+        self.near = nn.Conv2d(8, 8, 1)
+        self.far = nn.Conv2d(8, 8, 3)
+
+    def forward(self, x):
+        x = self.pad(x)
+        return self.far(x) + self.near(x)[:, :, 1:-1, 1:-1]
+
+
+class Scales(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.scales = TwoScales()
+        self.mix = nn.Conv2d(8, 8, 3, padding=1)
+        self.head = nn.Conv2d(8, 2, 1)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.mix(torch.relu(self.scales(self.stem(x))))))
+
+
 class Crop(nn.Module):
     def forward(self, x):
         return F.pad(x, (-1, -1, -1, -1))
@@ -307,8 +333,12 @@ class Windows(nn.Module):
 
 
 BUGS = [
+    Bug("onnxslim-21", "zeros that two convolutions share become padding of one of them, and the other has no input",
+        PULLS + "21", ("onnxslim==0.1.31", "loguru==0.7.2"), LAST, Scales, image, BY_TRACE, "scales.pad", "aten::pad",
+        step="FusionPadConv", kind="does not run", merged=("scales.near", "scales.far")),
     Bug("onnxslim-53", "a reflected border before a convolution becomes zeros", PULLS + "53", ("onnxslim==0.1.40",),
-        LAST, Stylizer, image, BY_TRACE, "pad", "aten::pad aten::reflection_pad2d", step="FusionPadConv", merged=("blend",)),
+        LAST, Stylizer, image, BY_TRACE, "pad", "aten::pad aten::reflection_pad2d", step="FusionPadConv",
+        merged=("blend",)),
     Bug("onnxslim-53-constant", "a border of ones before a convolution becomes zeros", PULLS + "53",
         ("onnxslim==0.1.40",), LAST, BoardPolicy, image, BY_TRACE, "border", "aten::pad", step="FusionPadConv",
         merged=("tower",)),
