@@ -244,16 +244,16 @@ def _failed(part: Part, failure: Failure, program: RecordedProgram | None) -> Fi
 def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:
     """Returns the operation of the computing nodes ("" if there are several), and the last source line with its
     stack."""
-    computing = [node for node in nodes if node.op_type not in REARRANGING] or nodes
+    computing = [node for node in nodes if node.op_type not in REARRANGING | CONVERTING] or nodes
     operations = {number for node in computing for number in node.operations}
     last = next((node for node in reversed(computing) if node.source), None)
     source, stack = ("", ()) if last is None else (last.source, _stack(file, last, program))
     if not source:
         stack = _stack(file, computing[-1], program)
         source = _line(stack)
-    if not operations:
-        stated = {file.exporter_operation(node) for node in computing}
-        return stated.pop() if len(stated) == 1 else "", source, stack
+    stated = {file.exporter_operation(node) for node in computing} if not operations else set()
+    if len(stated) == 1 and "" not in stated:
+        return stated.pop(), source, stack
     return "" if program is None else main_operation(computing, program), source, stack
 
 

@@ -70,12 +70,14 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
         feed = feed_of(file, values, run, overrides) if runtime.rounds else Feed()
     measured, rounds = observed(file, values, calls, points, runtime, feed, agreement_limit, memory)
     nearest: dict[str, float] = {}
+    outputs = set(file.outputs)
     for point in measured:
         if point.value is not None:
             nearest[point.value] = min(point.figures.nearest, nearest.get(point.value, math.inf))
     for point in measured:
         # A value nearer to another point belongs to that point: the file may lack one of two results.
-        if point.value is not None and point.figures.nearest > nearest[point.value] and (
+        is_wrong_output = point.value in outputs and bool(point.figures.form)
+        if point.value is not None and not is_wrong_output and point.figures.nearest > nearest[point.value] and (
                 not point.certain or nearest[point.value] <= agreement_limit):
             point.value, point.figures, point.reason = None, None, "the file does not contain it"
         elif point.value in file.random:

@@ -16,8 +16,18 @@ _FREE = {"alias", "clone", "contiguous", "copy", "detach", "dropout", "expand", 
 # Operators whose merging leaves the fault to the product: a norm changes its weights, an activation follows it.
 _FOLLOWING = {"batch_norm", "relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "hardtanh", "hardswish", "hardsigmoid",
               "clamp", "clamp_min", "clamp_max", "sigmoid", "tanh"}
-_PRODUCTS = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "conv1d", "conv2d", "conv3d", "convolution",
-             "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}
+_MATRIX_PRODUCTS = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm")
+_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution", "_convolution", "conv_transpose1d", "conv_transpose2d",
+                 "conv_transpose3d")
+# Operators with another name in ONNX.
+_OPERATORS = {
+    "AveragePool": ("avg_pool1d", "avg_pool2d", "avg_pool3d"), "Clip": ("clamp", "clamp_min", "clamp_max", "hardtanh"),
+    "Concat": ("cat", "concat", "stack"), "Conv": _CONVOLUTIONS, "ConvTranspose": _CONVOLUTIONS, "FusedConv": _CONVOLUTIONS,
+    "QLinearConv": _CONVOLUTIONS, "Gather": ("embedding", "index_select", "select"), "Gemm": _MATRIX_PRODUCTS,
+    "MatMul": _MATRIX_PRODUCTS, "MaxPool": ("max_pool1d", "max_pool2d", "max_pool3d"), "Mod": ("remainder", "fmod"),
+    "ReduceMax": ("amax", "max"), "ReduceMean": ("mean",), "ReduceMin": ("amin", "min"), "ReduceProd": ("prod",),
+    "ReduceSum": ("sum",), "Slice": ("slice", "narrow"),
+}
 
 
 def operator_name(target: str) -> str:
@@ -44,12 +54,23 @@ def merged_operation(file: File, nodes: Iterable[Node], program: RecordedProgram
 
 
 def main_operation(nodes: Iterable[Node], program: RecordedProgram) -> str:
-    """Returns the operator of the nodes' operations, if it is only one, or the only product of a single node; else an
-    empty string."""
+    """Returns the operator of the nodes' operations, if it is only one, or the only one that a single node's operator
+    implements by itself; else an empty string. A node without operations implements one of its module."""
     nodes = list(nodes)
-    targets = {program.targets[number] for node in nodes for number in node.operations if number < len(program.targets)}
-    products = {target for target in targets if operator_name(target) in _PRODUCTS and len(nodes) == 1}
-    return next((each.pop() for each in (targets, products) if len(each) == 1), "")
+    numbers = {number for node in nodes for number in node.operations}
+    if not numbers and len(nodes) == 1:
+        numbers = {number for number, call in enumerate(program.calls) if call == (nodes[0].primary, nodes[0].call)}
+        targets = set()
+    else:
+        targets = {program.targets[number] for number in numbers if number < len(program.targets)}
+    own = {program.targets[number] for number in numbers if len(nodes) == 1 and number < len(program.targets)
+           and _implements(nodes[0].op_type, operator_name(program.targets[number]))}
+    return next((each.pop() for each in (targets, own) if len(each) == 1), "")
+
+
+def _implements(op_type: str, operator: str) -> bool:
+    """Returns true if the ONNX operator is the usual form of the operator: "CumSum" of "cumsum"."""
+    return op_type.lower() == operator.replace("_", "") or operator in _OPERATORS.get(op_type, ())
 
 
 def _operations_with_nodes(file: File, program: RecordedProgram) -> set[int]:
