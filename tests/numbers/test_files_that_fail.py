@@ -97,6 +97,7 @@ def test_the_command_names_the_node_that_fails_and_exits_with_findings(pooled, t
     result = command.run("accuracy", path, "--values", pooled / "m.values.safetensors",
                                 "--sidecar", pooled / "m.whence.json", code=1)
     assert "first module that does not run: mix" in result.stdout and "NoSuchOperator" in result.stdout
+    assert "linear.py:134 forward, called at test_files_that_fail.py:" in result.stdout
     assert "operation: aten::linear" in result.stdout and path.read_bytes() == before
 
 

@@ -18,7 +18,7 @@ from ..values import value_file
 from ..values.module_globs import matcher, require_matches
 from ..values.value_file import Run, Values
 from . import (annotated_file, corrected_values, failing_nodes, file_inputs, first_differences, first_operations, measurements, isolated_modules,
-               recorded_program, reproduction, runtimes, model_structure)
+               model_structure, precision, recorded_program, reproduction, runtimes)
 from .annotated_file import File
 from .assembly import Part, first_difference, modules_of, piece_of, report_of, worst_of
 from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
@@ -26,6 +26,7 @@ from .first_differences import Limits
 from .measurements import MEMORY
 from .isolated_modules import IsolatedErrors
 from .recorded_program import RecordedProgram
+from .precision import Like
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
 from .value_flow import Flow
@@ -40,7 +41,7 @@ _MAX_FAULTS = 64  # maximum number of wrong values to replace
 def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
              sidecar: str | os.PathLike[str] | None = None, runtime: str | None = None,
              provider: str | None = None, outputs: str | os.PathLike[str] | None = None,
-             model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimized: bool = False,
+             model: Any = None, like: Like | None = None, tolerance: float | None = None, memory: int = MEMORY, optimized: bool = False,
              max_error: Collection[str] = (), input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None, all_faults: bool = False,
              repro: str | os.PathLike[str] | None = None) -> AccuracyReport:
@@ -55,6 +56,9 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     model      the PyTorch model (live, scripted or a torch.export.ExportedProgram) or its archive. Each module that
                differs then runs alone on the file's values; ``made`` is its error. If it is zero, the module inherited
                the difference.
+    like       the file's precision: "float16", "bfloat16" or "int8-dynamic", to which ``model`` (a module) is converted, or
+               values recorded in that precision. A value differs only if it is also off by three times as much as
+               PyTorch's in that precision.
     tolerance  the relative difference (norm of the difference divided by the norm of the recorded value) above which
                a value differs. The default is ten times the usual increase from one module to the next in this file,
                limited to 1e-5 to 1e-3 for float32 and 1e-3 to 0.05 for float16.
@@ -85,7 +89,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     runs = recorded.runs if file_runtime.rounds else recorded.runs[:1]
     if model is not None:
         model = isolated_modules.model_of(model, recorded, runs[0])
-    comparison = _Comparison(recorded, program, tolerance, memory, overrides, model,
+    comparison = _Comparison(recorded, program, tolerance, memory, overrides, model, like,
                              lambda part: runtime_of(part, runtime, provider, optimized))
     try:
         parts = [comparison.part(file, run, file_runtime) for run in runs]
@@ -129,11 +133,14 @@ class _Comparison:
     memory: int
     overrides: Overrides
     model: Any
+    like: Like | None
     start: Callable[[File], Runtime]
 
     def part(self, file: File, run: Run, runtime: Runtime) -> Part:
+        explained = {} if self.like is None else precision.errors_by_key(self.like, self.model, self.recorded, run)
         return _part(file, self.recorded, run, runtime, self.program, self.tolerance, self.memory, self.overrides,
-                     model=self.model)
+                     model=None if isinstance(self.like, str) and self.like in precision.FORMATS else self.model,
+                     explained=explained)
 
     def until_failure(self, file: File, runs: list[Run], stop: WhenceError) -> Part:
         """Returns the measurement of the nodes before the first one that fails in any run. Raises ``stop`` if none fails
@@ -188,13 +195,14 @@ def _finding_of(failed: FirstDifference) -> dict[str, Any]:
 
 def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
           tolerance: float | None, memory: int, overrides: Overrides = Overrides(), feed: Feed | None = None,
-          model: Any = None) -> Part:
+          model: Any = None, explained: Mapping[str, float] | None = None) -> Part:
     number_format = measurements.number_format_of(file)
     measurement = measurements.measure(file, recorded, run, runtime, program,
                                        number_format.min_limit if tolerance is None else tolerance, memory,
                                        overrides, feed)
     flow = Flow(file, measurement)
     limits = first_differences.limits(flow, number_format) if tolerance is None else Limits(tolerance, tolerance)
+    limits = replace(limits, explained=explained or {})
     first_differences.resolve_layouts(flow, limits)
     if first_differences.drop_implausible(flow, limits.general):
         flow = Flow(file, measurement)
@@ -204,7 +212,7 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
         beginnings = first_differences.corrected(flow, limits, beginnings, isolated_errors)
     evidence = Evidence(flow, recorded)
     part = Part(flow, limits, number_format.name if tolerance is None else "as given", beginnings, isolated_errors,
-                evidence, evidence.contradictions(flow, limits, runtime))
+                evidence, evidence.contradictions(flow, limits, runtime), recorded)
     if program is None or part.first is None:
         return part
     return replace(part, operation=first_operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))

@@ -20,7 +20,7 @@ from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .reproduction import Piece
 from .runtimes import Runtime
 from .source_lines import Stack, read_traceback
-from .tensor_differences import wrong_sizes
+from .tensor_differences import range_of, wrong_sizes
 from .value_flow import Flow
 from .value_proofs import Contradiction, Evidence
 
@@ -39,6 +39,7 @@ class Part:
     isolated_errors: IsolatedErrors
     evidence: Evidence
     contradictions: list[Contradiction]
+    recorded: Values
     operation: Beginning | None = None  # the operation at which ``first`` begins; None: unknown
     failure: Failure | None = None      # the node that does not run; the part ends before it
 
@@ -186,7 +187,8 @@ def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram
                            operation, source, beginning.measured.value, tuple(node.title for node in origin.nodes),
                            figures.relative, figures.largest, figures.estimated,
                            part.flow.inherited_error(beginning.measured.value), beginning.lasts,
-                           part.isolated_errors.relative.get((module, call)), stack, figures.form)
+                           part.isolated_errors.relative.get((module, call)), stack,
+                           figures.form or _born_infinities(part, beginning))
 
 
 def _primary_call(nodes: list[Node]) -> tuple[str, int] | None:
@@ -223,6 +225,21 @@ def _inputs_of_wrong_sizes(part: Part, failure: Failure) -> Iterator[Beginning]:
         form = wrong_sizes(measured.point.recorded, measured.figures.sizes)
         if form and measured.figures.sizes:
             yield beginning_at(part.flow, replace(measured, figures=replace(measured.figures, form=form)), part.limits)
+
+
+def _born_infinities(part: Part, beginning: Beginning) -> str:
+    """Describes a difference that consists of NaN or infinite elements, with the ranges in PyTorch."""
+    if not beginning.measured.figures.not_finite:
+        return ""
+    own = _range(part, [beginning.measured])
+    before = _range(part, beginning.reads)
+    return "NaN or infinite elements differ from PyTorch's, whose values are " + (own or "not finite") + (
+        f", and those of its inputs {before}" if before else "")
+
+
+def _range(part: Part, measured: list[Measured]) -> str:
+    ranges = [each for each in (range_of(part.recorded, one.point.recorded) for one in measured) if each is not None]
+    return f"from {min(low for low, _ in ranges):.3g} to {max(high for _, high in ranges):.3g}" if ranges else ""
 
 
 def _failed(part: Part, failure: Failure, program: RecordedProgram | None) -> FirstDifference:

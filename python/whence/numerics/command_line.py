@@ -54,6 +54,8 @@ def parser() -> Parser:
                          ".npz, a folder of .npy files or Polygraphy's JSON, by the file's names")
     options.add_argument("--model", metavar="ARCHIVE", help="the model's .pt or .pt2: each module that differs is "
                          "run alone on the file's values, to separate its own error from inherited errors")
+    options.add_argument("--like", metavar="FILE", help="values recorded with the model in the file's precision: a value "
+                         "differs only where the file is worse than that")
     options.add_argument("--tolerance", type=_tolerance, metavar="X", help="the relative difference above which a "
                          "value differs; by default a limit for rounding errors in this file")
     options.add_argument("--memory", type=_bytes, default=2 << 30, metavar="SIZE",
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
         options.error("pass one file, or --chain")
     weights = [weights for file in args.file for weights in model_structure.external_weights(file)]
     sources = [*args.file, *weights, args.values, args.sidecar, args.outputs,
-               args.model, *args.extra_inputs]
+               args.model, args.like, *args.extra_inputs]
     require_apart({"--html": args.html, "--model-explorer": args.model_explorer,
                    **{f"--output {each}": each for each in args.output}}, sources)
     from .api import accuracy
@@ -97,13 +99,13 @@ def main(arguments: Sequence[str]) -> int:
 
     if args.chain:
         chain = accuracy_chain(args.file, args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
-                               model=args.model, tolerance=args.tolerance, memory=args.memory, optimized=args.optimized,
+                               model=args.model, like=args.like, tolerance=args.tolerance, memory=args.memory, optimized=args.optimized,
                                max_error=args.max_error, input_names=args.input_name, extra_inputs=args.extra_inputs)
         format_options.write(Path(args.file[-1]), outputs, lambda format_name: (
             str(chain) if format_name == "text" else json.dumps(chain.to_json(), indent=2)))
         return 1 if any(each.findings for each in chain.files) else 0
     report = accuracy(args.file[0], args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
-                      outputs=args.outputs, model=args.model, tolerance=args.tolerance, memory=args.memory,
+                      outputs=args.outputs, model=args.model, like=args.like, tolerance=args.tolerance, memory=args.memory,
                       optimized=args.optimized, max_error=args.max_error, input_names=args.input_name,
                       extra_inputs=args.extra_inputs, all_faults=args.all, repro=args.repro)
     if args.html:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from .annotated_file import Node
 from .measurements import Measured, Measurement, NumberFormat
@@ -18,6 +18,7 @@ CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLine
 # A difference begins at a value whose error exceeds the error of its inputs by this factor. A smaller factor is due to
 # rounding. The second factor applies after a difference, because an inherited error may grow several times.
 _STEP, _LATER_STEP = 3.0, 10.0
+_EXPLAINED = 3.0   # a precision explains errors of this many times those of PyTorch in the precision
 _MAX_EQUAL = 1e-6  # maximum relative difference of scores that are assumed to have the same order
 _CHANGE_FACTOR = 10.0  # ratio of the share of indices that may change to the relative difference of the scores
 _USUAL_STEPS, _MIN_STEPS = 10.0, 12  # limit in multiples of the usual step; minimum number of steps to determine it
@@ -29,8 +30,12 @@ class Limits:
 
     general: float      # anywhere in the file
     unquantised: float  # after nodes that do not quantise, if the difference is also far above all earlier errors
+    explained: Mapping[str, float] = field(default_factory=dict)  # by the file's precision, by keys of recorded tensors
 
     def above(self, flow: Flow, measured: Measured) -> bool:
+        if measured.figures is not None and not measured.figures.form and \
+                measured.figures.relative <= _EXPLAINED * self.explained.get(measured.point.recorded.key, 0.0):
+            return False
         if measured.counts_unequal:  # one changed index is a difference, unless small errors of the scores explain it
             inherited = flow.inherited_error(measured.value)
             return measured.differs(max(self.general, _CHANGE_FACTOR * inherited) if inherited > _MAX_EQUAL else 0.0)

@@ -13,7 +13,7 @@ from typing import Any
 from ..base.report_printing import Bar, Printed, Table, short_number
 from . import report_page, tool_formats, model_structure
 from .module_tree import in_order, labels
-from .source_lines import Stack
+from .source_lines import Stack, caller_of
 from .value_proofs import Contradiction
 
 
@@ -65,14 +65,20 @@ class FirstDifference(Printed):
     lasts: bool = True            # False: all later observed values agree
     made: float | None = None     # as in ``ModuleAccuracy``
     stack: Stack = field(default=(), repr=False)  # as in ``ModuleAccuracy``
-    form: str = ""                # "its sizes are [1, 1] instead of []"
+    form: str = ""                # "its sizes are [1, 1] instead of []"; or where NaN and infinities are born
     failure: str = ""             # the message of the runtime that cannot run the node; no value was computed
 
     def __str__(self) -> str:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
 
     def _headline(self) -> str:
-        return f"{self}: {self.extent}" + (f", {self.source}" if self.source else "")
+        return f"{self}: {self.extent}" + (f", {self.place}" if self.place else "")
+
+    @property
+    def place(self) -> str:
+        """The source line and, if it is PyTorch's own, the line of the model that led to it."""
+        caller = caller_of(self.stack)
+        return self.source + (f", called at {caller}" if self.source and caller and caller != self.source else "")
 
     @property
     def extent(self) -> str:
@@ -228,7 +234,7 @@ def head(report: AccuracyReport) -> list[str]:
     first = report.first
     if first is None:
         return [*lines, report.verdict, *([report.bundle] if report.bundle else [])]
-    lines += [report.verdict + (f", {first.source}" if first.source else ""), _extent_of(report, first)]
+    lines += [report.verdict + (f", {first.place}" if first.place else ""), _extent_of(report, first)]
     if first.made is not None:
         lines.append(f"  run alone on the file's values, it is off by {_percent(first.made)}")
     if first.operation:

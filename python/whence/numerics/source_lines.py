@@ -24,6 +24,18 @@ class SourceLine:
 Stack = Sequence[SourceLine]  # innermost first
 
 
+def caller_of(stack: Stack) -> str:
+    """Returns the innermost line outside of PyTorch, "block.py:17 forward", if the innermost line is PyTorch's."""
+    if not stack or not _is_pytorchs(stack[0]):
+        return ""
+    frame = next((each for each in stack if not _is_pytorchs(each)), None)
+    return f"{frame.file.rpartition('/')[2]}:{frame.line} {frame.function}" if frame is not None else ""
+
+
+def _is_pytorchs(frame: SourceLine) -> bool:
+    return "/torch/" in frame.file or frame.file.startswith("torch/")
+
+
 def read_traceback(text: str) -> tuple[SourceLine, ...]:
     """Parses the call stack that PyTorch's exporter writes to a node."""
     return tuple(SourceLine(file, int(line), function) for file, line, function in reversed(_FRAME.findall(text)))

@@ -129,6 +129,16 @@ def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layo
     return (observed if view is None else view.tensor).reshape(recorded.dims)
 
 
+def range_of(values: Values, recorded: Recorded) -> tuple[float, float] | None:
+    """Returns the smallest and the largest finite element; None if there is none."""
+    if recorded.form != "whole":
+        summary = values.sketch(recorded)
+        return summary.moment("min"), summary.moment("max")
+    tensor = values.whole(recorded)
+    finite = tensor[torch.isfinite(tensor)].double() if not tensor.is_complex() else tensor.new_empty(0)
+    return (float(finite.min()), float(finite.max())) if finite.numel() else None
+
+
 def relative(expected: torch.Tensor, observed: torch.Tensor) -> float:
     """Returns ``Figures.relative`` for two tensors with the same number of elements."""
     a, b = observed.reshape(-1), expected.reshape(-1)
