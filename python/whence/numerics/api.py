@@ -17,21 +17,20 @@ from ..files.model_files import Model, takes_models
 from ..values import value_file
 from ..values.module_globs import matcher, require_matches
 from ..values.value_file import Run, Values
-from . import (annotated_file, corrected_values, failing_nodes, file_inputs, first_differences, first_operations, measurements, isolated_modules,
-               model_structure, precision, recorded_program, reproduction, runtimes)
+from . import (annotated_file, corrected_values, failing_nodes, file_inputs, first_differences, first_operations,
+               isolated_modules, measurements, model_structure, precision, recorded_program, reproduction, runtimes)
 from .annotated_file import File
 from .assembly import Part, first_difference, modules_of, piece_of, report_of, worst_of
 from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
 from .first_differences import Limits
 from .measurements import MEMORY
 from .isolated_modules import IsolatedErrors
-from .recorded_program import RecordedProgram
 from .precision import Like
+from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
 from .value_flow import Flow
 from .value_proofs import Evidence
-
 
 _MAX_FAULTS = 64  # maximum number of wrong values to replace
 
@@ -41,8 +40,8 @@ _MAX_FAULTS = 64  # maximum number of wrong values to replace
 def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
              sidecar: str | os.PathLike[str] | None = None, runtime: str | None = None,
              provider: str | None = None, outputs: str | os.PathLike[str] | None = None,
-             model: Any = None, like: Like | None = None, tolerance: float | None = None, memory: int = MEMORY, optimized: bool = False,
-             max_error: Collection[str] = (), input_names: InputNames | None = None,
+             model: Any = None, like: Like | None = None, tolerance: float | None = None, memory: int = MEMORY,
+             optimized: bool = False, max_error: Collection[str] = (), input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None, all_faults: bool = False,
              repro: str | os.PathLike[str] | None = None) -> AccuracyReport:
     """Runs an annotated ONNX file on recorded inputs and finds the first module whose values differ from PyTorch's.
@@ -94,14 +93,16 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     try:
         parts = [comparison.part(file, run, file_runtime) for run in runs]
     except WhenceError as stop:
-        if stop.code != "E0207" or not file_runtime.rounds:
+        if stop.code != "E0207" or not file_runtime.provider:
             raise
         parts = [comparison.until_failure(file, runs, stop)]
     report = report_of(file, parts, recorded, file_runtime, program)
     part = worst_of(parts)
     if part.failure is not None:
         report = replace(report, findings=(_finding_of(report.beginnings[-1]),))
-    if all_faults and file_runtime.rounds:
+    if all_faults:
+        if not file_runtime.provider:
+            raise error("E0101", "usage", "all faults are found in ONNX Runtime only", "omit runtime and outputs")
         faults, reason = comparison.later_faults(file, part)
         report = replace(report, faults=tuple(first_difference(each, program) for each in faults),
                          notes=(*report.notes, *([reason] if reason else [])))
