@@ -71,6 +71,15 @@ def test_the_command_reads_a_chain(encoder, chain):
     command.run("accuracy", "--chain", *chain[:2], *values, "--html", chain[0].parent / "page.html", code=2)
 
 
+def test_a_later_file_that_does_not_run_is_stated(encoder, chain):
+    model = onnx.load(chain[1])
+    next(node for node in model.graph.node if node.op_type == "Tanh").op_type = "NoSuchOperator"
+    onnx.save(model, chain[2])
+    report = measure(encoder, chain[:3])
+    assert report.broken is report.files[1] and report.files[2].beginnings[-1].failure
+    assert "as before" not in str(report).splitlines()[2]
+
+
 def test_a_chain_needs_two_files(encoder, chain):
     with pytest.raises(whence.WhenceError) as raised:
         measure(encoder, chain[:1])

@@ -147,3 +147,52 @@ def test_an_inner_result_with_more_elements_differs(pooled, tmp_path):
 
     _, report = changed(pooled, tmp_path, change)
     assert report.first.module == "mix" and "[8, 8] instead of [4, 8]" in report.first.form
+
+
+def test_nodes_in_any_order_are_bisected(pooled, tmp_path):
+    """Converters to float16 append their nodes at the end of the file, which ONNX Runtime accepts."""
+    def change(graph):
+        fail_to_load(graph)
+        first = graph.node[0]
+        graph.node.append(first)
+        del graph.node[0]
+
+    _, report = changed(pooled, tmp_path, change)
+    assert report.first.module == "mix" and report.of("stem").status == "equal"
+
+
+def test_a_file_that_fails_only_without_requested_results_does_not_run(tmp_path):
+    """ONNX Runtime reuses the memory of a result whose inferred sizes are wrong, unless the result is requested."""
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(2)
+            self.stem, self.cut = nn.Linear(6, 10), Cut()
+
+        def forward(self, x):
+            return self.cut(torch.tanh(self.stem(x)))
+
+    class Cut(nn.Module):
+        def forward(self, x):
+            return torch.cat([x[:, :3] * 2, x[:, 3:] + 1], 1)
+
+    model, x = Parts().eval(), torch.randn(4, 6)
+    whence.export(model, (x,), tmp_path / "m.onnx")
+    whence.record_values(model, (x,), tmp_path / "m.values.safetensors", operations=True)
+    file = onnx.load(tmp_path / "m.onnx")
+    plain = whence.numerics.runtimes.onnxruntime
+
+    def fails_alone(read, *options):
+        runtime = plain(read, *options)
+
+        def take(feed, names):
+            if list(names) == read.outputs:
+                raise whence.errors.error("E0207", "run_failed", f"cannot run Name:'{file.graph.node[-1].name}'", "-")
+            yield from runtime.take(feed, names)
+
+        return whence.numerics.runtimes.Runtime(runtime.settings, take, True, runtime.provider)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whence.numerics.runtimes, "onnxruntime", fails_alone)
+        report = whence.accuracy(tmp_path / "m.onnx", tmp_path / "m.values.safetensors", sidecar=tmp_path / "m.whence.json")
+    assert report.first.module == "cut" and report.first.failure and report.findings and report.of("stem").status == "equal"

@@ -96,6 +96,9 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
         if stop.code != "E0207" or not file_runtime.provider:
             raise
         parts = [comparison.until_failure(file, runs, stop)]
+    else:
+        if file_runtime.provider:
+            parts = [comparison.without_results(part, file_runtime) for part in parts]
     report = report_of(file, parts, recorded, file_runtime, program)
     part = worst_of(parts)
     if part.failure is not None:
@@ -153,6 +156,11 @@ class _Comparison:
                 part = replace(self, model=None).part(failure.before, run, self.start(failure.before))
                 return replace(part, failure=failure)
         raise stop
+
+    def without_results(self, part: Part, runtime: Runtime) -> Part:
+        """Returns the part with the node that fails if the file runs as it is."""
+        failure = failing_nodes.find_without_results(part.flow.file, runtime, part.measurement.feed.tensors)
+        return part if failure is None else replace(part, failure=failure)
 
     def later_faults(self, file: File, part: Part) -> tuple[list[Part], str]:
         """Returns the measurements in which a difference is the first: ``part``, then of the file with PyTorch's results

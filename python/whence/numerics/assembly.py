@@ -78,7 +78,7 @@ class Part:
 
 def worst_of(parts: list[Part]) -> Part:
     """Returns the run with the largest difference."""
-    return max(parts, key=lambda part: (part.first is not None, _largest_error(part.measurement)))
+    return max(parts, key=lambda part: (part.first is not None or part.failure is not None, _largest_error(part.measurement)))
 
 
 def piece_of(part: Part) -> Piece | None:
@@ -188,7 +188,7 @@ def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram
                            figures.relative, figures.largest, figures.estimated,
                            part.flow.inherited_error(beginning.measured.value), beginning.lasts,
                            part.isolated_errors.relative.get((module, call)), stack,
-                           figures.form or _born_infinities(part, beginning))
+                           figures.form, _ranges(part, origin) if figures.not_finite else "")
 
 
 def _primary_call(nodes: list[Node]) -> tuple[str, int] | None:
@@ -227,14 +227,10 @@ def _inputs_of_wrong_sizes(part: Part, failure: Failure) -> Iterator[Beginning]:
             yield beginning_at(part.flow, replace(measured, figures=replace(measured.figures, form=form)), part.limits)
 
 
-def _born_infinities(part: Part, beginning: Beginning) -> str:
-    """Describes a difference that consists of NaN or infinite elements, with the ranges in PyTorch."""
-    if not beginning.measured.figures.not_finite:
-        return ""
-    own = _range(part, [beginning.measured])
-    before = _range(part, beginning.reads)
-    return "NaN or infinite elements differ from PyTorch's, whose values are " + (own or "not finite") + (
-        f", and those of its inputs {before}" if before else "")
+def _ranges(part: Part, beginning: Beginning) -> str:
+    """Describes the recorded values, and the values that they are computed from."""
+    own, before = _range(part, [beginning.measured]), _range(part, beginning.reads)
+    return (own or "not finite") + (f", computed from values {before}" if before else "")
 
 
 def _range(part: Part, measured: list[Measured]) -> str:

@@ -69,7 +69,7 @@ def _error_changed(row: ModuleAccuracy, before: ModuleAccuracy | None, tolerance
 
 def _summary(chain: ChainReport, at: int) -> str:
     report = chain.files[at]
-    if report.first is None or report is chain.broken:
+    if report.first is None or report is chain.broken or any(each.failure for each in report.beginnings):
         return report.verdict
     change = chain.first_change(at)
     return "errors as before" if change is None else f"changes again, first at {change.name}: off by {change.relative:.2g}"

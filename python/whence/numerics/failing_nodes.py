@@ -4,6 +4,7 @@ The values of the nodes before it remain observable."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,8 +13,11 @@ import torch
 
 from ..base.optional_packages import import_optional
 from ..errors import WhenceError
+from . import model_structure
 from .annotated_file import File, Node
-from .runtimes import Runtime
+from .runtimes import Runtime, node_named_in
+
+_MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,12 @@ class Failure:
 def find(file: File, start: Callable[[File], Runtime], feed: Mapping[str, torch.Tensor]) -> Failure | None:
     """Returns the first node that fails in ``start``'s runtime; None if the file runs when all results are requested."""
     model = import_optional("onnx", "reading a model").load(file.path, load_external_data=False)
-    nodes, outputs = list(model.graph.node), list(model.graph.output)
+    order = _in_order(file)
+    protos, outputs = list(model.graph.node), list(model.graph.output)
 
     def error_of(count: int) -> str:
         """Returns the runtime's message for the first ``count`` nodes; an empty string if they run."""
-        part = _beginning(file, model, nodes[:count], outputs)
+        part = _beginning(file, model, [protos[node.at] for node in order[:count]], outputs)
         try:
             for _ in start(part).take(feed, list(_unread(part))):
                 pass
@@ -40,10 +45,10 @@ def find(file: File, start: Callable[[File], Runtime], feed: Mapping[str, torch.
             return failure.diagnostics[0].message
         return ""
 
-    message = error_of(len(nodes))
+    message = error_of(len(order))
     if not message:
         return None
-    running, failing = 0, len(nodes)
+    running, failing = 0, len(order)
     while failing - running > 1:
         middle = (running + failing) // 2
         error = error_of(middle)
@@ -51,12 +56,50 @@ def find(file: File, start: Callable[[File], Runtime], feed: Mapping[str, torch.
             failing, message = middle, error
         else:
             running = middle
-    return Failure(file.nodes[running], message, _beginning(file, model, nodes[:running], outputs))
+    before = [protos[node.at] for node in order[:running]]
+    return Failure(order[running], message, _beginning(file, model, before, outputs))
+
+
+def find_without_results(file: File, runtime: Runtime, feed: Mapping[str, torch.Tensor]) -> Failure | None:
+    """Returns the node at which the file fails if only its outputs are requested, although it runs if all results are:
+    ONNX Runtime then reuses memory. Returns None for more than 256 MB of weights, for which another run is too slow."""
+    if sum(os.path.getsize(each) for each in model_structure.files_of(file.path, file.model)) > _MAX_BYTES:
+        return None
+    try:
+        for _ in runtime.take(feed, file.outputs):
+            pass
+    except WhenceError as failure:
+        message = failure.diagnostics[0].message
+        node = node_named_in(message, file)
+        if failure.code != "E0207" or node is None:
+            raise
+        return Failure(node, message, file)
+    return None
+
+
+def _in_order(file: File) -> list[Node]:
+    """Returns the nodes, each after those whose results it reads: tools append nodes at the end of a file."""
+    order: list[Node] = []
+    placed: set[int] = set()
+    for node in file.nodes:
+        pending = [node]
+        while pending:
+            producers = {file.producer[name].at: file.producer[name] for name in pending[-1].inputs if name in file.producer}
+            missing = [each for at, each in producers.items() if at not in placed and each is not pending[-1]]
+            if missing and len(pending) <= len(file.nodes):  # a circle is an error of the runtime's
+                pending += missing
+                continue
+            last = pending.pop()
+            if last.at not in placed:
+                placed.add(last.at)
+                order.append(last)
+    return order
 
 
 def _beginning(file: File, model: Any, nodes: list[Any], outputs: list[Any]) -> File:
     """Returns the file with only these nodes' values, and the outputs among them. Changes the nodes of ``model``."""
-    producer = {name: node for name, node in file.producer.items() if node.at < len(nodes)}
+    computed = {name for node in nodes for name in node.output if name}
+    producer = {name: node for name, node in file.producer.items() if name in computed}
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     del model.graph.output[:]

@@ -21,6 +21,12 @@ _STEP, _LATER_STEP = 3.0, 10.0
 _EXPLAINED = 3.0   # a precision explains errors of this many times those of PyTorch in the precision
 _MAX_EQUAL = 1e-6  # maximum relative difference of scores that are assumed to have the same order
 _CHANGE_FACTOR = 10.0  # ratio of the share of indices that may change to the relative difference of the scores
+# Operators whose results jump: a small error of an input changes few elements, but these by much, so the relative
+# difference is about the square root of the share of these elements.
+_JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "GridSample", "ArgMax", "ArgMin", "TopK", "Less", "Greater",
+            "LessOrEqual", "GreaterOrEqual", "Equal", "Hardmax"}
+_JUMP_FACTOR = 10.0
+_MAX_CHANGES, _MAX_SHARE = 2, 0.1  # elements that may change in any way; share of elements that may change by one
 _USUAL_STEPS, _MIN_STEPS = 10.0, 12  # limit in multiples of the usual step; minimum number of steps to determine it
 
 
@@ -38,12 +44,21 @@ class Limits:
             return False
         if measured.counts_unequal:  # one changed index is a difference, unless small errors of the scores explain it
             inherited = flow.inherited_error(measured.value)
-            return measured.differs(max(self.general, _CHANGE_FACTOR * inherited) if inherited > _MAX_EQUAL else 0.0)
+            if inherited <= _MAX_EQUAL:
+                return measured.differs(0.0)
+            return measured.differs(max(self.general, _CHANGE_FACTOR * inherited)) and not _are_few_changes(measured)
         if measured.differs(self.general):
             return True
         # A Softmax of masked scores amplifies errors that are small relative to the mask, so all earlier errors matter.
         return not flow.is_quantised(measured.value) and measured.differs(
             max(self.unquantised, _LATER_STEP * flow.largest_earlier_error(measured.value)))
+
+
+def _are_few_changes(measured: Measured) -> bool:
+    """Returns true if so few integers changed, or so few by one, that errors of the scores next to a boundary explain
+    it: small tensors have few elements."""
+    share = measured.figures.relative
+    return share * measured.point.recorded.count <= _MAX_CHANGES or measured.figures.largest <= 1 and share <= _MAX_SHARE
 
 
 @dataclass
@@ -91,6 +106,9 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
         nodes = [node for node in nodes if node.at not in correct] or nodes
         inherited = flow.inherited_error(value)
         if measured.figures.relative <= inherited * (_STEP if inherited <= limits.general else _LATER_STEP):
+            continue
+        if inherited > _MAX_EQUAL and measured.figures.relative <= _JUMP_FACTOR * math.sqrt(inherited) \
+                and any(node.op_type in _JUMPING or flow.file.rounds_to_integers(node) for node in nodes):
             continue
         beginnings.append(_beginning(flow, measured, nodes, reads, limits))
     return beginnings

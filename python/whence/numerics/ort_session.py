@@ -18,10 +18,10 @@ _AS_BITS = {torch.bfloat16: (torch.uint16, 16), torch.float8_e4m3fn: (torch.uint
 
 
 def session_options(optimised: bool = True) -> Any:
-    """Returns session options that log only errors."""
+    """Returns session options that log nothing: failures are exceptions."""
     runtime = import_optional("onnxruntime", "running a file")
     options = runtime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4
     if not optimised:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return options

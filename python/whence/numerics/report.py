@@ -65,7 +65,8 @@ class FirstDifference(Printed):
     lasts: bool = True            # False: all later observed values agree
     made: float | None = None     # as in ``ModuleAccuracy``
     stack: Stack = field(default=(), repr=False)  # as in ``ModuleAccuracy``
-    form: str = ""                # "its sizes are [1, 1] instead of []"; or where NaN and infinities are born
+    form: str = ""                # "its sizes are [1, 1] instead of []"
+    ranges: str = ""              # of PyTorch's values, if NaN or infinite elements differ: "from -3.2 to 4"
     failure: str = ""             # the message of the runtime that cannot run the node; no value was computed
 
     def __str__(self) -> str:
@@ -207,7 +208,7 @@ def number_or_none(value: float | None) -> float | None:
 def _beginning(difference: FirstDifference) -> dict[str, Any]:
     return {"module": difference.module, "call": difference.call, "suspects": list(difference.suspects),
             "operation": difference.operation, "source": difference.source, "value": difference.value,
-            "nodes": list(difference.nodes), "form": difference.form, "failure": difference.failure,
+            "nodes": list(difference.nodes), "form": difference.form, "ranges": difference.ranges, "failure": difference.failure,
             "inherited": number_or_none(difference.inherited), "lasts": difference.lasts,
             "made": number_or_none(difference.made),
             "error": {"relative": number_or_none(difference.relative), "largest": number_or_none(difference.largest),
@@ -259,7 +260,8 @@ def _extent_of(report: AccuracyReport, first: FirstDifference) -> str:
     if first.failure:
         return f"  {first.failure}; all earlier values agree"
     extent = first.form or (f"relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
-                            + (" at least" if first.estimated else ""))
+                            + (" at least" if first.estimated else "")
+                            + (f", NaN or infinite where PyTorch's values are {first.ranges}" if first.ranges else ""))
     return (f"  {extent}; its inputs " + ("agree" if first.inherited <= report.tolerance / 10
                                           else f"are off by {short_number(first.inherited)} at most")
             + ("" if first.lasts else ", and later values agree"))

@@ -212,7 +212,8 @@ def _issue_lines(onnx: Any, file: File, complete: Any, first: FirstDifference, n
     yield ""
     rows = (("operation", first.operation), ("module", first.module or "(root)"), ("source line", first.source),
             ("nodes", ", ".join(f"{node.op_type} {node.name}".strip() for node in nodes)),
-            ("file written by", f"{complete.producer_name} {complete.producer_version}".strip()),
+            ("exported by", f"{complete.producer_name} {complete.producer_version}".strip()),
+            ("changed by", "(the tools that changed the file, with their versions)"),
             ("opset", ", ".join(f"{each.domain or 'ai.onnx'} {each.version}" for each in complete.opset_import)),
             ("versions", f"onnxruntime {runtime.__version__}, onnx {onnx.__version__}, torch {torch.__version__}"))
     yield "| | |"

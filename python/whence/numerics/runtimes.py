@@ -17,7 +17,7 @@ import torch
 
 from ..errors import WhenceError, error
 from . import ort_session, model_structure
-from .annotated_file import File
+from .annotated_file import File, Node
 
 # Runs the file on a feed and yields the values with these names. Skips names that the file does not have.
 Taker = Callable[[Mapping[str, torch.Tensor], list[str]], Iterator[tuple[str, torch.Tensor]]]
@@ -217,11 +217,15 @@ def _run(run: Callable[[], Any], file: File) -> Any:
         raise _runtime_error(failure, file, "cannot run", "") from failure
 
 
+def node_named_in(message: str, file: File) -> Node | None:
+    return next((each for each in sorted(file.nodes, key=lambda each: -len(each.name)) if each.name and
+                 re.search(rf"(['\"(]|Name:){re.escape(each.name)}(['\")]|\s|$)", message)), None)
+
+
 def _runtime_error(failure: Exception, file: File, action: str, copy_path: str) -> WhenceError:
     """Returns an error with the runtime's message, and the module of the node named in it."""
     message = str(failure).replace(copy_path, file.path) if copy_path else str(failure)
-    node = next((each for each in sorted(file.nodes, key=lambda each: -len(each.name)) if each.name and
-                 re.search(rf"(['\"(]|Name:){re.escape(each.name)}(['\")]|\s|$)", message)), None)
+    node = node_named_in(message, file)
     location = {"module": node.primary, "source": node.source} if node is not None and node.modules else {}
     return error("E0207", "run_failed", f"the runtime {action} the file: {message}",
                  "check the file with whence.validate(path, full=True)", file=file.path, **location)
