@@ -46,6 +46,7 @@ def reports(tmp_path_factory) -> dict:
     faulty = onnx.load(program)
     bias = next(tensor for tensor in faulty.graph.initializer if tensor.name == "30.bias")
     bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + 1, bias.name))
+    onnx.save(faulty, folder / "faulty.onnx")
     with whence.record(folder / "recorded.whence.json") as recording:
         torch.jit.trace(model, x, check_trace=False)
     whence.export(torch.nn.Linear(6, 2).eval(), x, folder / "small.onnx")
@@ -55,7 +56,7 @@ def reports(tmp_path_factory) -> dict:
     sensitivity = whence.sensitivity(program, [(x,)], modules=["0", "1", "2"], time=False, budget="size=99%")
     return {
         "FirstDifference": accuracy.first, "Choice": sensitivity.choice, "SensitivityReport": sensitivity,
-        "AccuracyReport": accuracy,
+        "AccuracyReport": accuracy, "ChainReport": whence.accuracy_chain([program.path, folder / "faulty.onnx"], values),
         "AnnotateReport": program.annotated, "ValidationReport": program.validation, "ONNXProgram": program,
         "Verification": program.verification, "Values": values, "Recording": recording, "ModuleRows": whence.show(program),
         "Explanation": whence.explain(program, faulty.graph.node[0].name), "Difference": whence.diff(program, folder / "small.onnx"),
@@ -69,7 +70,8 @@ def reports(tmp_path_factory) -> dict:
 
 REPORTS = ["AnnotateReport", "ValidationReport", "ONNXProgram", "Verification", "Values", "Recording", "ModuleRows",
            "Explanation", "Difference", "Comparison", "Selection", "FunctionsReport", "PlaceReport", "AccuracyReport",
-           "SensitivityReport", "Profile", "SharedWeights", "FirstDifference", "Choice", "KeepReport"]
+           "SensitivityReport", "Profile", "SharedWeights", "FirstDifference", "Choice", "KeepReport",
+           "ChainReport"]
 
 
 class Tags(html.parser.HTMLParser):
