@@ -85,6 +85,8 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
     file_runtime = runtime_of(file, runtime, provider, optimized, outputs, overrides)
+    if all_faults and not file_runtime.provider:
+        raise error("E0101", "usage", "all faults are found in ONNX Runtime only", "omit runtime and outputs")
     runs = recorded.runs if file_runtime.rounds else recorded.runs[:1]
     if model is not None:
         model = isolated_modules.model_of(model, recorded, runs[0])
@@ -104,8 +106,6 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     if part.failure is not None:
         report = replace(report, findings=(_finding_of(report.beginnings[-1]),))
     if all_faults:
-        if not file_runtime.provider:
-            raise error("E0101", "usage", "all faults are found in ONNX Runtime only", "omit runtime and outputs")
         faults, reason = comparison.later_faults(file, part)
         report = replace(report, faults=tuple(first_difference(each, program) for each in faults),
                          notes=(*report.notes, *([reason] if reason else [])))
@@ -140,8 +140,11 @@ class _Comparison:
     like: Like | None
     start: Callable[[File], Runtime]
 
-    def part(self, file: File, run: Run, runtime: Runtime) -> Part:
-        explained = {} if self.like is None else precision.errors_by_key(self.like, self.model, self.recorded, run)
+    def part(self, file: File, run: Run, runtime: Runtime, explained: Mapping[str, float] | None = None) -> Part:
+        """Measures one run. ``explained``: the errors that the precision explains, if they are known from an earlier
+        measurement of the run, because another one runs the model."""
+        if explained is None and self.like is not None:
+            explained = precision.errors_by_key(self.like, self.model, self.recorded, run)
         return _part(file, self.recorded, run, runtime, self.program, self.tolerance, self.memory, self.overrides,
                      model=None if isinstance(self.like, str) and self.like in precision.FORMATS else self.model,
                      explained=explained)
@@ -180,7 +183,7 @@ class _Comparison:
             supplied[measured.value] = value
             corrected = corrected_values.with_values(file, supplied)
             try:
-                part = self.part(corrected, run, self.start(corrected))
+                part = self.part(corrected, run, self.start(corrected), part.limits.explained)
             except WhenceError as failure:
                 if failure.code != "E0207":
                     raise

@@ -213,7 +213,7 @@ def _merged(flow: Flow, nodes: list[Node],
 
 def _line(stack: Stack) -> str:
     """Returns the innermost source line of a stack, "block.py:17 forward"."""
-    return f"{stack[0].file.rpartition('/')[2]}:{stack[0].line} {stack[0].function}" if stack else ""
+    return str(stack[0]) if stack else ""
 
 
 def _inputs_of_wrong_sizes(part: Part, failure: Failure) -> Iterator[Beginning]:

@@ -38,6 +38,11 @@ class Measured:
         return self.figures is not None and not self.figures.relative <= tolerance
 
     @property
+    def is_wrong_output(self) -> bool:
+        """Returns true if it is an output of the file with wrong sizes or a wrong dtype."""
+        return self.figures is not None and bool(self.figures.form) and self.certain
+
+    @property
     def counts_unequal(self) -> bool:
         """Returns true if its figures are shares of unequal elements. Small errors of inputs change some elements."""
         return self.figures is not None and self.figures.unequal is not None
@@ -70,14 +75,12 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
         feed = feed_of(file, values, run, overrides) if runtime.rounds else Feed()
     measured, rounds = observed(file, values, calls, points, runtime, feed, agreement_limit, memory)
     nearest: dict[str, float] = {}
-    outputs = set(file.outputs)
     for point in measured:
         if point.value is not None:
             nearest[point.value] = min(point.figures.nearest, nearest.get(point.value, math.inf))
     for point in measured:
         # A value nearer to another point belongs to that point: the file may lack one of two results.
-        is_wrong_output = point.value in outputs and bool(point.figures.form)
-        if point.value is not None and not is_wrong_output and point.figures.nearest > nearest[point.value] and (
+        if point.value is not None and not point.is_wrong_output and point.figures.nearest > nearest[point.value] and (
                 not point.certain or nearest[point.value] <= agreement_limit):
             point.value, point.figures, point.reason = None, None, "the file does not contain it"
         elif point.value in file.random:

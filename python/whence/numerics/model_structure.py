@@ -129,6 +129,15 @@ def is_embedded(model: Any) -> bool:
     return not any(each.data_location == 1 for each in model.graph.initializer)
 
 
+def embed(tensor: Any, folder: str) -> None:
+    """Reads the content of an initializer from its external file in ``folder`` into the initializer."""
+    from onnx.external_data_helper import load_external_data_for_tensor
+
+    load_external_data_for_tensor(tensor, folder)
+    tensor.data_location = tensor.DEFAULT
+    del tensor.external_data[:]
+
+
 def files_of(path: str | os.PathLike[str], model: Any) -> list[Path]:
     """Returns the file and its external weight files."""
     names = {entry.value for each in model.graph.initializer if each.data_location == 1

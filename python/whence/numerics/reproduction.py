@@ -17,6 +17,7 @@ import torch
 from ..base.optional_packages import import_optional
 from ..errors import error
 from ..values.value_file import Recorded, Values
+from . import model_structure
 from .annotated_file import File, Node
 from .report import FirstDifference
 from .runtimes import Runtime
@@ -131,7 +132,7 @@ def _inputs_of(file: File, nodes: list[Node]) -> list[str]:
 
 def _model(onnx: Any, file: File, complete: Any, nodes: list[Node], tensors: dict[str, torch.Tensor], value: str,
            actual: torch.Tensor | None) -> Any:
-    from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
+    from onnx.external_data_helper import uses_external_data
 
     model = onnx.ModelProto(ir_version=complete.ir_version, producer_name=complete.producer_name,
                             producer_version=complete.producer_version)
@@ -150,9 +151,7 @@ def _model(onnx: Any, file: File, complete: Any, nodes: list[Node], tensors: dic
         weights = model.graph.initializer.add()
         weights.CopyFrom(tensor)
         if uses_external_data(weights):
-            load_external_data_for_tensor(weights, os.path.dirname(os.path.abspath(file.path)))
-            weights.data_location = onnx.TensorProto.DEFAULT
-            del weights.external_data[:]
+            model_structure.embed(weights, os.path.dirname(os.path.abspath(file.path)))
     model.graph.input.extend(_value_info(onnx, name, tensor) for name, tensor in tensors.items())
     # If the node does not run, the runtime infers the type.
     model.graph.output.append(onnx.ValueInfoProto(name=value) if actual is None else _value_info(onnx, value, actual))

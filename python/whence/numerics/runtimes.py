@@ -189,16 +189,14 @@ def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
 def _with_small_weights(file: File) -> bytes:
     """Embeds small weights in the file: ONNX Runtime needs sizes and axes before it reads external files."""
     onnx = ort_session.import_optional("onnx", "reading a model")
-    from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
+    from onnx.external_data_helper import uses_external_data
 
     model = onnx.load(file.path, load_external_data=False) if file.content is None else \
         onnx.load_model_from_string(file.content)
     folder = os.path.dirname(os.path.abspath(file.path))
     for tensor in model.graph.initializer:
         if uses_external_data(tensor) and math.prod(tensor.dims) <= 1024:
-            _load(lambda tensor=tensor: load_external_data_for_tensor(tensor, folder), file)
-            tensor.data_location = onnx.TensorProto.DEFAULT
-            del tensor.external_data[:]
+            _load(lambda tensor=tensor: model_structure.embed(tensor, folder), file)
     return model.SerializeToString()
 
 

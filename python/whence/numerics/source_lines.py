@@ -20,6 +20,10 @@ class SourceLine:
     line: int
     function: str
 
+    def __str__(self) -> str:
+        """Returns "block.py:17 forward"."""
+        return f"{self.file.rpartition('/')[2]}:{self.line} {self.function}"
+
 
 Stack = Sequence[SourceLine]  # innermost first
 
@@ -29,7 +33,7 @@ def caller_of(stack: Stack) -> str:
     if not stack or not _is_pytorchs(stack[0]):
         return ""
     frame = next((each for each in stack if not _is_pytorchs(each)), None)
-    return f"{frame.file.rpartition('/')[2]}:{frame.line} {frame.function}" if frame is not None else ""
+    return str(frame) if frame is not None else ""
 
 
 def _is_pytorchs(frame: SourceLine) -> bool:

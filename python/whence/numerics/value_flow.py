@@ -18,7 +18,7 @@ class Flow:
         self.observed: dict[str, Measured] = {}
         for each in measurement.points:
             # An output of the wrong form may be the result of another module, which is right.
-            if each.value is not None and (each.value not in self.observed or _is_wrong_output(file, each)):
+            if each.value is not None and (each.value not in self.observed or each.is_wrong_output):
                 self.observed[each.value] = each
         self._regions: dict[str, tuple[list[Node], list[Measured]]] = {}
 
@@ -112,7 +112,3 @@ class Flow:
         later = [each for node in nodes for name in node.outputs if name
                  for each in ([self.observed[name]] if name in self.observed else self.next_observed(name)[0])]
         return min(later, key=lambda each: self.file.position(each.value), default=None)
-
-
-def _is_wrong_output(file: File, measured: Measured) -> bool:
-    return bool(measured.figures.form) and measured.value in file.outputs
