@@ -107,7 +107,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
         report = replace(report, findings=(_finding_of(report.beginnings[-1]),))
     if all_faults:
         faults, reason = comparison.later_faults(file, part)
-        report = replace(report, faults=tuple(first_difference(each, program) for each in faults),
+        report = replace(report, faults=tuple(first_difference(each, each.first, program) for each in faults),
                          notes=(*report.notes, *([reason] if reason else [])))
     if repro is not None:
         report = replace(report, bundle=comparison.reproduce(Path(repro), file, part, report))

@@ -97,10 +97,10 @@ def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
               program: RecordedProgram | None) -> AccuracyReport:
     part = worst_of(parts)
     failure = part.failure
-    first_differences = {id(each): _first_difference(part, each, program) for each in part.beginnings}
+    first_differences = {id(each): first_difference(part, each, program) for each in part.beginnings}
     beginnings, first = tuple(first_differences.values()), first_differences.get(id(part.first))
     if failure is not None:
-        failed = [*(_first_difference(part, each, program) for each in _inputs_of_wrong_sizes(part, failure)),
+        failed = [*(first_difference(part, each, program) for each in _inputs_of_wrong_sizes(part, failure)),
                   _failed(part, failure, program)]
         beginnings, first = (*beginnings, *failed), first or failed[0]
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.general, part.limit_reason,
@@ -151,11 +151,11 @@ def _stack(file: File, node: Node, program: RecordedProgram | None) -> Stack:
 
 
 def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
+    if part.failure is not None:
+        return "not observable: the file does not run that far"
     file, calls = part.flow.file, part.measurement.calls
     nodes = [each.point.fused_node for each in results if each.point.fused_node is not None]
     nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
-    if part.failure is not None:
-        return "not observable: the file does not run that far"
     if not nodes:
         return "not observable: no node in the file belongs to it"
     first_observed = part.flow.first_observed(nodes)
@@ -164,11 +164,7 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
     return f"not observable: {results[0].reason}{where}"
 
 
-def first_difference(part: Part, program: RecordedProgram | None) -> FirstDifference:
-    return _first_difference(part, part.first, program)
-
-
-def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram | None) -> FirstDifference:
+def first_difference(part: Part, beginning: Beginning, program: RecordedProgram | None) -> FirstDifference:
     calls = part.measurement.calls.run.calls
     origin = part.operation if part.operation is not None and beginning is part.first else beginning
     at = origin.enclosing if origin.enclosing is not None else beginning.measured.point.source_call
@@ -191,9 +187,14 @@ def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram
                            figures.form, _ranges(part, origin) if figures.not_finite else "")
 
 
+def _computing(nodes: list[Node]) -> list[Node]:
+    """Returns the nodes without those that only rearrange or convert values."""
+    return [node for node in nodes if node.op_type not in REARRANGING | CONVERTING]
+
+
 def _primary_call(nodes: list[Node]) -> tuple[str, int] | None:
     """Returns the module and call of the main operation, if all computing nodes are fused around the same one."""
-    computing = [node for node in nodes if node.op_type not in REARRANGING | CONVERTING]
+    computing = _computing(nodes)
     found = {(node.primary, node.call) for node in computing if len(node.modules) > 1}
     return found.pop() if len(found) == 1 and len(computing) == 1 else None
 
@@ -203,7 +204,7 @@ def _merged(flow: Flow, nodes: list[Node],
     """Returns the module call, operator, source line and stack of the operation that a tool merged into the nodes."""
     if program is None:
         return None
-    computing = [node for node in nodes if node.op_type not in REARRANGING | CONVERTING] or nodes
+    computing = _computing(nodes) or nodes
     number = merged_operation(flow.file, computing, program, not flow.quantise(nodes))
     if number is None:
         return None
@@ -257,14 +258,14 @@ def _failed(part: Part, failure: Failure, program: RecordedProgram | None) -> Fi
 def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:
     """Returns the operation of the computing nodes ("" if there are several), and the last source line with its
     stack."""
-    computing = [node for node in nodes if node.op_type not in REARRANGING | CONVERTING] or nodes
-    operations = {number for node in computing for number in node.operations}
+    computing = _computing(nodes) or nodes
     last = next((node for node in reversed(computing) if node.source), None)
     source, stack = ("", ()) if last is None else (last.source, _stack(file, last, program))
     if not source:
         stack = _stack(file, computing[-1], program)
         source = _line(stack)
-    stated = {file.exporter_operation(node) for node in computing} if not operations else set()
+    has_operations = any(node.operations for node in computing)
+    stated = set() if has_operations else {file.exporter_operation(node) for node in computing}
     if len(stated) == 1 and "" not in stated:
         return stated.pop(), source, stack
     return "" if program is None else main_operation(computing, program), source, stack
