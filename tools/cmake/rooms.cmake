@@ -38,6 +38,9 @@ annotator_room(simplify USES operators program graph convert)
 annotator_room(write USES text origin onnx_file graph lower metadata NEEDS ONNX::onnx ONNX::onnx_proto)
 annotator_room(exporter USES text program origin graph convert lower simplify)
 annotator_room(checkpoint NEEDS nlohmann_json::nlohmann_json)
+annotator_room(derivation USES program onnx_file graph metadata exporter checkpoint)
+# Tools round after each operation; a fused multiplication and addition would give other bits.
+target_compile_options(whence_derivation PRIVATE -ffp-contract=off)
 annotator_room(match USES text operators program origin onnx_file graph metadata exporter NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(annotation USES text origin onnx_file metadata exporter match NEEDS nlohmann_json::nlohmann_json)
 annotator_room(functions USES text operators origin onnx_file graph convert simplify metadata write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
@@ -47,12 +50,12 @@ annotator_room(profile USES text onnx_file metadata match functions view NEEDS n
 annotator_room(placement USES text origin onnx_file metadata view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(validation USES text operators origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(report USES text origin onnx_file metadata functions view validation NEEDS nlohmann_json::nlohmann_json ZLIB::ZLIB)
-annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 checkpoint write exporter match annotation functions view dialect profile placement validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 checkpoint derivation write exporter match annotation functions view dialect profile placement validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
 # Compiled separately, because whence_static replaces it (static.cmake).
 set_source_files_properties(annotator/app/recorder_loading.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-set(command_rooms text view dialect profile placement validation app)
+set(command_rooms text view dialect profile placement validation derivation app)
 
 include(tools/cmake/report_page.cmake)
 target_include_directories(whence_report PRIVATE ${CMAKE_BINARY_DIR})

@@ -29,6 +29,7 @@ extern const Command dot_command;
 extern const Command explain_command;
 extern const Command export_command;
 extern const Command extract_command;
+extern const Command attest_command;
 extern const Command functions_command;
 extern const Command graphml_command;
 extern const Command inline_command;

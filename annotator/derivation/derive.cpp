@@ -1,0 +1,426 @@
+#include "annotator/derivation/derive.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "annotator/derivation/blocked_layouts.h"
+#include "annotator/derivation/content_index.h"
+#include "annotator/derivation/element_views.h"
+#include "annotator/derivation/evaluate.h"
+#include "annotator/derivation/find_scheme.h"
+#include "annotator/derivation/fold.h"
+#include "annotator/derivation/folded_norms.h"
+#include "annotator/derivation/likeness.h"
+#include "annotator/derivation/name_fit.h"
+#include "annotator/program/tensor_values.h"
+#include "schema/element_count.h"
+
+namespace whence::derivation {
+
+std::string_view name_of(Verdict verdict) {
+  static constexpr std::array<std::string_view, 5> names = {"exact", "bounded", "constant", "calibrated",
+                                                            "unaccounted"};
+  return names[static_cast<std::size_t>(verdict)];
+}
+
+Contents::Contents(const onnx_file::OnnxSummary&, const std::string& path) : bytes_(path) {}
+
+std::string_view Contents::of(const FileTensor& tensor) { return bytes_.of(*tensor.tensor, typed_); }
+
+TensorData Contents::data(const FileTensor& tensor) {
+  const std::string_view bytes = of(tensor);
+  return {from_onnx(tensor.tensor->data_type), tensor.tensor->dims, Bytes::copy_of(bytes.data(), bytes.size())};
+}
+
+namespace {
+
+constexpr std::int64_t max_structure = 64;  // integers of a tensor of sizes, axes or positions
+
+class Deriver {
+ public:
+  Deriver(const FileTensors& tensors, Contents& contents, const Weights& weights, const ProgramConstants* constants)
+      : tensors_(tensors),
+        contents_(contents),
+        weights_(weights),
+        constants_(constants),
+        likeness_(weights),
+        norms_(weights),
+        found_(tensors.all().size()) {
+    for (const FileTensor& tensor : tensors.all()) names_.emplace_back(tensor);
+  }
+
+  std::vector<Derivation> run() {
+    find_unchanged();
+    note_neighbours();
+    choose_again();
+    for (const QuantisedWeight& weight : tensors_.quantised()) find_quantised(weight);
+    for (const Product& product : tensors_.products()) find_folded(product);
+    for (std::size_t i = 0; i < found_.size(); ++i) find_blocked(static_cast<TensorNumber>(i));
+    find_remaining_biases();
+    for (std::size_t i = 0; i < found_.size(); ++i) find_rounded(static_cast<TensorNumber>(i));
+    for (const QuantisedBias& bias : tensors_.biases()) find_quantised_bias(bias);
+    for (const TensorNumber range : tensors_.calibrated()) {
+      if (!known(range)) found(range).verdict = Verdict::calibrated;
+    }
+    find_constants();
+    drop_certain_equals();
+    return std::move(found_);
+  }
+
+ private:
+  Derivation& found(TensorNumber tensor) { return found_[static_cast<std::size_t>(tensor)]; }
+  bool known(TensorNumber tensor) { return tensor == no_tensor || found(tensor).verdict != Verdict::unaccounted; }
+  NameFit fit_of(TensorNumber tensor) const {
+    const TensorNames& names = names_[static_cast<std::size_t>(tensor)];
+    return [&names](std::string_view parameter) { return names.fit(parameter); };
+  }
+  Sources sources() const {
+    return {weights_, [this](const std::string& name) {
+              const TensorNumber tensor = tensors_.find(name);
+              return contents_.data(tensors_[tensor]);
+            }};
+  }
+
+  const ContentIndex& index(DType dtype) {
+    auto& index = indexes_[dtype];
+    if (!index) index = std::make_unique<ContentIndex>(weights_, dtype);
+    return *index;
+  }
+
+  void find_content(TensorNumber number) {
+    const FileTensor& tensor = tensors_[number];
+    const DType dtype = from_onnx(tensor.tensor->data_type);
+    if (dtype == DType::undefined || !program::has_number_form(dtype)) return;
+    const std::string_view bytes = contents_.of(tensor);
+    auto expression = index(dtype).find({dtype, tensor.tensor->dims, bytes}, fit_of(number));
+    if (!expression) return;
+    prove(number, std::move(*expression));
+  }
+
+  // Evaluates the expression and stores it if it gives the tensor's bytes.
+  bool prove(TensorNumber number, Expression expression) {
+    const TensorData result = evaluate(expression, sources());
+    if (text_of(result) != contents_.of(tensors_[number])) return false;
+    found(number) = {Verdict::exact, std::move(expression), {}, found(number).bytes};
+    return true;
+  }
+
+  void find_unchanged() {
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      const auto number = static_cast<TensorNumber>(i);
+      found(number).bytes = contents_.of(tensors_[number]).size();
+      find_content(number);
+    }
+  }
+
+  // Tensors that the same node reads belong to the same module, mostly.
+  void note_neighbours() {
+    std::map<const onnx_file::OnnxNode*, std::vector<TensorNumber>> read;
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      for (const Use& use : tensors_.all()[i].uses) read[use.node].push_back(static_cast<TensorNumber>(i));
+    }
+    for (const auto& [node, together] : read) {
+      for (const TensorNumber from : together) {
+        if (!found(from).expression) continue;
+        for_each_parameter(*found(from).expression, [&](const ParameterStep& step) {
+          if (!step.is_certain || (!step.equals.empty() && !step.is_certain)) return;
+          for (const TensorNumber to : together) {
+            if (to != from) names_[static_cast<std::size_t>(to)].add_module(module_of_parameter(step.name));
+          }
+        });
+      }
+    }
+  }
+
+  void choose_again() {
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      const auto number = static_cast<TensorNumber>(i);
+      bool is_certain = found(number).expression.has_value();
+      if (is_certain)
+        for_each_parameter(*found(number).expression,
+                           [&](const ParameterStep& step) { is_certain = is_certain && step.is_certain; });
+      if (!is_certain) find_content(number);
+    }
+  }
+
+  StoredParts stored_parts(const QuantisedWeight& weight) {
+    integers_ = contents_.of(tensors_[weight.integers]);
+    scales_ = weight.scales == no_tensor ? "" : contents_.of(tensors_[weight.scales]);
+    zeros_ = weight.zeros == no_tensor ? "" : contents_.of(tensors_[weight.zeros]);
+    const bool half =
+        weight.scales != no_tensor && from_onnx(tensors_[weight.scales].tensor->data_type) == DType::float16;
+    return {integers_, scales_, zeros_, weight.zeros != no_tensor, half};
+  }
+
+  void find_quantised(const QuantisedWeight& weight) {
+    if (known(weight.integers) || weight.scales == no_tensor) return;
+    const StoredParts stored = stored_parts(weight);
+    const auto numbers = dequantised(weight, stored);
+    if (!numbers) return;
+    const auto source = likeness_.find(*numbers, fit_of(weight.integers));
+    if (!source) return;
+    for (Expression& candidate : quantised_sources(weight, *source, *numbers)) {
+      const TensorData real = evaluate(candidate, sources());
+      const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
+      if (!finding.exact_scales) continue;
+      const auto part = [&](QuantiseStep::Part which) {
+        return Expression{QuantiseStep{finding.scheme, which}, {candidate}};
+      };
+      set_exact(weight.scales, part(QuantiseStep::Part::scales));
+      if (weight.zeros != no_tensor) set_exact(weight.zeros, part(QuantiseStep::Part::zero_points));
+      if (finding.exact_integers) set_exact(weight.integers, part(QuantiseStep::Part::integers));
+      if (!finding.exact_integers) found(weight.integers).remark = "not the nearest integers for " + to_text(candidate);
+      return;
+    }
+    found(weight.integers).remark = "similar to " + to_text(*source) + ", but by no known scheme";
+  }
+
+  // The source itself, and with each norm that may have been folded into it.
+  std::vector<Expression> quantised_sources(const QuantisedWeight& weight, const Expression& source,
+                                            const SampledTensor& numbers) {
+    std::vector<Expression> sources_to_try = {source};
+    // Some tools round the weight to float16 before.
+    const auto product = std::ranges::find(tensors_.products(), weight.integers, &Product::weight);
+    const std::int64_t axis = product == tensors_.products().end() ? 0 : product->axis;
+    const TensorData real = evaluate(source, sources());
+    for (Expression& folded : norms_.candidates(source, real, numbers, axis))
+      sources_to_try.push_back(std::move(folded));
+    return sources_to_try;
+  }
+
+  void set_exact(TensorNumber tensor, Expression expression) {
+    if (tensor != no_tensor) found(tensor) = {Verdict::exact, std::move(expression), {}, found(tensor).bytes};
+  }
+
+  std::optional<SampledTensor> dequantised(const QuantisedWeight& weight, const StoredParts& stored) {
+    const auto shape = std::make_shared<GroupShape>(weight.groups, weight.dims);
+    const std::int64_t count = element_count(weight.dims);
+    const TensorData scale_data = contents_.data(tensors_[weight.scales]);
+    const auto scales = program::cast_tensor(scale_data, DType::float32);
+    if (!scales || scales->element_count() < shape->count()) return {};
+    std::vector<float> scale(floats_of(*scales).begin(), floats_of(*scales).end());
+    const int bits = weight.bits;
+    const bool is_signed = weight.is_signed;
+    const auto integer = [bits, is_signed](std::string_view bytes, std::int64_t at) -> double {
+      if (bits == 4) {
+        const auto byte = static_cast<unsigned char>(bytes[static_cast<std::size_t>(at / 2)]);
+        const int half = at % 2 == 0 ? byte & 0xf : byte >> 4;
+        return is_signed && half >= 8 ? half - 16 : half;
+      }
+      if (bits == 16) {
+        std::uint16_t value = 0;
+        std::memcpy(&value, bytes.data() + at * 2, sizeof value);
+        return is_signed ? static_cast<double>(static_cast<std::int16_t>(value)) : value;
+      }
+      const auto byte = static_cast<unsigned char>(bytes[static_cast<std::size_t>(at)]);
+      return is_signed ? static_cast<double>(static_cast<signed char>(byte)) : byte;
+    };
+    const bool is_n_bits = weight.layout == Layout::n_bits;
+    const std::int64_t row_size = is_n_bits ? shape->blocks() * shape->block : 0;
+    const auto stored_elements =
+        static_cast<std::int64_t>(stored.integers.size()) * (bits == 4 ? 2 : 1) / (bits == 16 ? 2 : 1);
+    if (stored_elements < (is_n_bits ? shape->outer * row_size : count)) return {};
+    std::vector<double> zero(static_cast<std::size_t>(shape->count()), is_n_bits ? 1 << (bits - 1) : 0);
+    if (weight.zeros != no_tensor && !is_floating(from_onnx(tensors_[weight.zeros].tensor->data_type))) {
+      const std::int64_t in_row = is_n_bits && bits == 4 ? (shape->blocks() + 1) / 2 * 2 : shape->blocks();
+      for (std::int64_t i = 0; i < shape->count(); ++i) {
+        const std::int64_t at = is_n_bits ? i / shape->blocks() * in_row + i % shape->blocks() : i;
+        const bool inside = static_cast<std::size_t>(bits == 4 ? at / 2 : at * (bits / 8)) < stored.zeros.size();
+        if (inside) zero[static_cast<std::size_t>(i)] = integer(stored.zeros, at);
+      }
+    }
+    const std::string_view integers = stored.integers;
+    const auto number = [=, scale = std::move(scale), zero = std::move(zero)](std::int64_t element) {
+      const std::int64_t inner = element % shape->inner, axis = element / shape->inner % shape->length;
+      const std::int64_t outer = element / shape->inner / shape->length;
+      const auto group = static_cast<std::size_t>(shape->group(outer, axis, inner));
+      const std::int64_t at = is_n_bits ? outer * row_size + axis : element;
+      return (integer(integers, at) - zero[group]) * static_cast<double>(scale[group]);
+    };
+    return SampledTensor{weight.dims, number};
+  }
+
+  void find_folded(const Product& product) {
+    if (known(product.weight)) return find_folded_bias(product);
+    const TensorData weight = contents_.data(tensors_[product.weight]);
+    const auto elements = program::Elements::of(weight);
+    if (!elements || !is_floating(weight.dtype) || weight.shape.size() < 2) return;
+    const SampledTensor sampled{weight.shape,
+                                [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
+    const auto source = likeness_.find(sampled, fit_of(product.weight));
+    if (!source) return;
+    for (Expression& candidate : norms_.candidates(*source, evaluate(*source, sources()), sampled, product.axis)) {
+      if (set_if_near(product.weight, std::move(candidate))) break;
+    }
+    find_folded_bias(product);
+  }
+
+  void find_folded_bias(const Product& product) {
+    if (product.bias == no_tensor || known(product.bias) || !found(product.weight).expression) return;
+    for (Expression& candidate : norms_.bias_candidates(*found(product.weight).expression)) {
+      if (set_if_near(product.bias, std::move(candidate))) return;
+    }
+  }
+
+  // Finds a weight in one of the layouts of blocked convolutions.
+  void find_blocked(TensorNumber number) {
+    for (const BlockedLayout& layout : blocked_layouts(tensors_[number])) {
+      if (known(number)) return;
+      const TensorData plain = evaluate(layout.plain({KeptStep{std::string(tensors_[number].name)}}), sources());
+      const auto elements = program::Elements::of(plain);
+      if (!elements) return;
+      if (auto whole = index(plain.dtype).find({plain.dtype, plain.shape, text_of(plain)}, fit_of(number))) {
+        if (prove(number, layout.blocked(std::move(*whole)))) return;
+      }
+      const SampledTensor sampled{plain.shape,
+                                  [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
+      const auto source = likeness_.find(sampled, fit_of(number));
+      if (!source) continue;
+      for (Expression& candidate : norms_.candidates(*source, evaluate(*source, sources()), sampled, 0)) {
+        if (set_if_near(number, layout.blocked(std::move(candidate)))) return;
+      }
+    }
+  }
+
+  // Finds the biases that are added by a node of their own, with the norms that were folded into weights.
+  void find_remaining_biases() {
+    std::vector<Expression> weights;
+    for (const Derivation& each : found_) {
+      if (each.expression && !norms_.folded_weight(*each.expression).empty()) weights.push_back(*each.expression);
+    }
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      const auto number = static_cast<TensorNumber>(i);
+      const onnx_file::OnnxTensor& tensor = *tensors_[number].tensor;
+      if (known(number) || !is_floating(from_onnx(tensor.data_type)) || tensor.dims.empty()) continue;
+      for (const Expression& weight : weights) {
+        for (Expression& candidate : norms_.bias_candidates(weight)) {
+          if (!known(number)) set_if_near(number, std::move(candidate));
+        }
+      }
+    }
+  }
+
+  // Accepts an expression whose result equals the tensor, or differs by the rounding of single precision.
+  bool set_if_near(TensorNumber number, Expression expression) {
+    const TensorData tensor = contents_.data(tensors_[number]);
+    if (tensor.dtype == DType::float16) {
+      return prove(number, {CastStep{DType::float16, false}, {expression}}) ||
+             prove(number, {CastStep{DType::float16, true}, {std::move(expression)}});
+    }
+    const TensorData result = evaluate(expression, sources());
+    if (text_of(tensor) == text_of(result)) {
+      set_exact(number, std::move(expression));
+      return true;
+    }
+    if (tensor.dtype != DType::float32 || tensor.bytes.size() != result.bytes.size()) return false;
+    const auto theirs = floats_of(tensor), ours = floats_of(result);
+    float largest = 0, difference = 0;
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      largest = std::max(largest, std::abs(ours[i]));
+      difference = std::max(difference, std::abs(ours[i] - theirs[i]));
+    }
+    constexpr float bound = 4 * 1.1920929e-7F;  // four units in the last place of the largest element
+    if (!(difference <= largest * bound)) return false;
+    found(number) = {Verdict::bounded, std::move(expression), "differs by at most " + std::to_string(difference),
+                     found(number).bytes};
+    return true;
+  }
+
+  // Finds tensors that were rounded in a way of their own: to float16 within a range.
+  void find_rounded(TensorNumber number) {
+    if (known(number)) return;
+    const FileTensor& tensor = tensors_[number];
+    if (from_onnx(tensor.tensor->data_type) != DType::float16 || element_count(tensor.tensor->dims) < 2) return;
+    const TensorData data = contents_.data(tensor);
+    const auto elements = program::Elements::of(data);
+    if (!elements) return;
+    const SampledTensor sampled{data.shape,
+                                [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
+    if (const auto source = likeness_.find(sampled, fit_of(number)))
+      prove(number, {CastStep{DType::float16, true}, {*source}});
+  }
+
+  void find_quantised_bias(const QuantisedBias& bias) {
+    if (bias.input_scale == no_tensor || bias.weight_scale == no_tensor || known(bias.integers)) return;
+    const auto& weight_scale = found(bias.weight_scale).expression;
+    if (!weight_scale) return;
+    const Expression input{KeptStep{std::string(tensors_[bias.input_scale].name)}};
+    const TensorData integers = contents_.data(tensors_[bias.integers]);
+    for (Expression& candidate : bias_sources(*weight_scale, integers.shape)) {
+      Expression expression{QuantiseBiasStep{false}, {candidate, input, *weight_scale}};
+      if (!prove(bias.integers, std::move(expression))) continue;
+      if (bias.scale != no_tensor) prove(bias.scale, {QuantiseBiasStep{true}, {candidate, input, *weight_scale}});
+      return;
+    }
+  }
+
+  // The biases that may belong to a weight: the parameter `bias` beside it, with a norm if one was folded in, and any
+  // vector of the checkpoint with these sizes.
+  std::vector<Expression> bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims) {
+    std::vector<Expression> candidates = norms_.bias_candidates(weight_scale.inputs.at(0));
+    for (const auto& tensor : weights_.tensors()) {
+      if (tensor.data.shape == dims && is_floating(tensor.data.dtype)) {
+        candidates.push_back({ParameterStep{.name = tensor.name, .dtype = DType::float32, .dims = dims}});
+      }
+    }
+    return candidates;
+  }
+
+  void find_constants() {
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      const auto number = static_cast<TensorNumber>(i);
+      if (known(number) || !found(number).remark.empty()) continue;
+      const TensorData data = contents_.data(tensors_[number]);
+      const bool is_structure =
+          (is_integral(data.dtype) || data.dtype == DType::boolean) && data.element_count() <= max_structure;
+      if (is_structure || (constants_ != nullptr && constants_->holds(data))) found(number).verdict = Verdict::constant;
+    }
+  }
+
+  // Exporters store equal tensors once, so a tensor may stand for every parameter with its bytes that no other tensor
+  // holds. If the names distinguish all of them, nothing was merged.
+  void drop_certain_equals() {
+    std::set<std::string, std::less<>> held;
+    for (const Derivation& each : found_) {
+      if (each.expression)
+        for_each_parameter(*each.expression, [&](const ParameterStep& step) {
+          if (step.is_certain) held.insert(step.name);
+        });
+    }
+    const auto drop = [&](const auto& self, Expression& expression) -> void {
+      if (auto* step = std::get_if<ParameterStep>(&expression.step); step != nullptr && step->is_certain) {
+        std::erase_if(step->equals, [&](const std::string& name) { return held.contains(name); });
+      }
+      for (Expression& input : expression.inputs) self(self, input);
+    };
+    for (Derivation& each : found_) {
+      if (each.expression) drop(drop, *each.expression);
+    }
+  }
+
+  const FileTensors& tensors_;
+  Contents& contents_;
+  const Weights& weights_;
+  const ProgramConstants* constants_;
+  Likeness likeness_;
+  FoldedNorms norms_;
+  std::vector<Derivation> found_;
+  std::vector<TensorNames> names_;
+  std::map<DType, std::unique_ptr<ContentIndex>> indexes_;
+  std::string integers_, scales_, zeros_;
+};
+
+}  // namespace
+
+std::vector<Derivation> derive(const FileTensors& tensors, Contents& contents, const Weights& weights,
+                               const ProgramConstants* constants) {
+  return Deriver(tensors, contents, weights, constants).run();
+}
+
+}  // namespace whence::derivation

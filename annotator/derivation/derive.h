@@ -1,0 +1,51 @@
+// Derivations: where each constant tensor of an ONNX file comes from. Finds an expression by content, names and the
+// graph, and proves it: computed again, it gives the tensor's bytes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annotator/derivation/expression.h"
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/program_constants.h"
+#include "annotator/derivation/weights.h"
+#include "annotator/onnx_file/tensor_bytes.h"
+
+namespace whence::derivation {
+
+enum class Verdict : std::uint8_t {
+  exact,        // the expression gives the same bytes
+  bounded,      // it gives each element within the rounding of the arithmetic that the tool used
+  constant,     // a constant of the program
+  calibrated,   // the range of an activation: measured by a tool, and in no checkpoint
+  unaccounted,  // unknown
+};
+std::string_view name_of(Verdict verdict);
+
+struct Derivation {
+  Verdict verdict = Verdict::unaccounted;
+  std::optional<Expression> expression;  // for exact and bounded
+  std::string remark = {};               // why a tensor is unaccounted, or how far a bounded one differs
+  std::uint64_t bytes = 0;               // of the tensor
+};
+
+// The bytes of a file's tensors.
+class Contents {
+ public:
+  Contents(const onnx_file::OnnxSummary& model, const std::string& path);
+  // Returns row-major bytes. Valid until the next call. Throws the errors of TensorBytes.
+  std::string_view of(const FileTensor& tensor);
+  TensorData data(const FileTensor& tensor);  // a copy if the bytes are in a typed field
+
+ private:
+  onnx_file::TensorBytes bytes_;
+  std::string typed_;
+};
+
+// Returns a derivation for each tensor, in the order of `tensors`. Reads the checkpoint once for each dtype of the
+// file, and the file once. `constants` may be null.
+std::vector<Derivation> derive(const FileTensors& tensors, Contents& contents, const Weights& weights,
+                               const ProgramConstants* constants);
+
+}  // namespace whence::derivation

@@ -1,0 +1,19 @@
+// Views of a tensor's bytes, which must be in memory.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "schema/tensor_data.h"
+
+namespace whence::derivation {
+
+inline std::string_view text_of(const TensorData& data) { return as_text(data.bytes.in_memory().value()); }
+
+// Requires float32.
+inline std::span<const float> floats_of(const TensorData& data) {
+  const auto bytes = data.bytes.in_memory().value();
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+}  // namespace whence::derivation

@@ -1,0 +1,253 @@
+#include "annotator/derivation/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "annotator/derivation/element_views.h"
+#include "annotator/derivation/fold.h"
+#include "annotator/derivation/quantise.h"
+#include "annotator/program/tensor_values.h"
+#include "schema/printable.h"
+
+namespace whence::derivation {
+namespace {
+
+std::span<const std::byte> bytes_of(const TensorData& data) { return data.bytes.in_memory().value(); }
+
+std::string sizes_text(const std::vector<std::int64_t>& dims) {
+  std::string text = "[";
+  for (const std::int64_t size : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+TensorData converted(const TensorData& data, DType dtype) {
+  if (data.dtype == dtype) return data;
+  auto cast = program::cast_tensor(data, dtype);
+  if (!cast) {
+    throw Error(Code::unsupported_feature,
+                "a parameter of dtype " + std::string(name_of(data.dtype)) + " cannot be converted to " +
+                    std::string(name_of(dtype)),
+                "convert the checkpoint to float32", {.stage = "derive"});
+  }
+  return std::move(*cast);
+}
+
+TensorData picked(const TensorData& data, const PickStep& step) {
+  const std::size_t row = data.shape.empty() || data.shape[0] == 0 ? 0 : data.bytes.size() / data.shape[0];
+  const std::byte* const from = bytes_of(data).data();
+  std::string bytes;
+  std::int64_t rows = 0;
+  for (const Run& run : step.runs) {
+    rows += run.count;
+    if (run.step == 1) {
+      bytes.append(reinterpret_cast<const char*>(from) + run.first * row, run.count * row);
+      continue;
+    }
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      bytes.append(reinterpret_cast<const char*>(from) + (run.first + i * run.step) * row, row);
+    }
+  }
+  std::vector<std::int64_t> dims = data.shape;
+  if (!dims.empty()) dims[0] = rows;
+  return {data.dtype, std::move(dims), Bytes::owned(std::move(bytes))};
+}
+
+TensorData concatenated(const std::vector<TensorData>& parts) {
+  std::string bytes;
+  std::size_t size = 0;
+  for (const TensorData& part : parts) size += part.bytes.size();
+  bytes.reserve(size);
+  std::vector<std::int64_t> dims = parts.front().shape;
+  if (!dims.empty()) dims[0] = 0;
+  for (const TensorData& part : parts) {
+    bytes.append(as_text(bytes_of(part)));
+    if (!dims.empty()) dims[0] += part.shape[0];
+  }
+  return {parts.front().dtype, std::move(dims), Bytes::owned(std::move(bytes))};
+}
+
+// Copies in tiles, because one of the two matrices is always read across its rows.
+template <class T>
+void transpose_matrix(const T* from, T* to, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t tile = 32;
+  for (std::int64_t r = 0; r < rows; r += tile) {
+    for (std::int64_t c = 0; c < columns; c += tile) {
+      for (std::int64_t i = r; i < std::min(r + tile, rows); ++i) {
+        for (std::int64_t j = c; j < std::min(c + tile, columns); ++j) to[j * rows + i] = from[i * columns + j];
+      }
+    }
+  }
+}
+
+template <class T>
+void transpose_axes(const T* from, T* to, const std::vector<std::int64_t>& dims,
+                    const std::vector<std::int64_t>& order) {
+  const std::size_t rank = dims.size();
+  if (rank == 2 && order[0] == 1) return transpose_matrix(from, to, dims[0], dims[1]);
+  std::vector<std::int64_t> strides(rank, 1), steps(rank), sizes(rank), index(rank, 0);
+  for (std::size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * dims[i];
+  for (std::size_t i = 0; i < rank; ++i) {
+    steps[i] = strides[static_cast<std::size_t>(order[i])];
+    sizes[i] = dims[static_cast<std::size_t>(order[i])];
+  }
+  const std::int64_t count = std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies());
+  std::int64_t at = 0;
+  for (std::int64_t written = 0; written < count; ++written) {
+    to[written] = from[at];
+    for (std::size_t axis = rank; axis-- > 0;) {
+      at += steps[axis];
+      if (++index[axis] < sizes[axis]) break;
+      at -= steps[axis] * sizes[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+TensorData transposed(const TensorData& data, const TransposeStep& step) {
+  std::vector<std::int64_t> dims;
+  for (const std::int64_t axis : step.order) dims.push_back(data.shape.at(static_cast<std::size_t>(axis)));
+  std::string bytes(data.bytes.size(), '\0');
+  const auto run = [&](auto element) {
+    using T = decltype(element);
+    transpose_axes(reinterpret_cast<const T*>(bytes_of(data).data()), reinterpret_cast<T*>(bytes.data()), data.shape,
+                   step.order);
+  };
+  switch (size_of(data.dtype)) {
+    case 1:
+      run(std::uint8_t{});
+      break;
+    case 2:
+      run(std::uint16_t{});
+      break;
+    case 4:
+      run(std::uint32_t{});
+      break;
+    default:
+      run(std::uint64_t{});
+  }
+  return {data.dtype, std::move(dims), Bytes::owned(std::move(bytes))};
+}
+
+TensorData reshaped(TensorData data, const std::vector<std::int64_t>& dims) {
+  data.shape = dims;
+  return data;
+}
+
+TensorData clamped(const TensorData& data) {
+  constexpr float least = 1e-7F, largest = 1e4F;
+  std::vector<float> numbers(static_cast<std::size_t>(data.element_count()));
+  std::memcpy(numbers.data(), bytes_of(data).data(), numbers.size() * sizeof(float));
+  for (float& number : numbers) {
+    if (number > 0 && number < least) number = least;
+    if (number < 0 && number > -least) number = -least;
+    if (number > largest && !std::isinf(number)) number = largest;
+    if (number < -largest && !std::isinf(number)) number = -largest;
+  }
+  return {data.dtype, data.shape, Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))};
+}
+
+TensorData of_floats(const std::vector<float>& numbers, std::vector<std::int64_t> dims) {
+  return {DType::float32, std::move(dims), Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))};
+}
+
+TensorData scaled(const TensorData& data, double factor) {
+  std::vector<float> numbers(floats_of(data).begin(), floats_of(data).end());
+  const auto as_float = static_cast<float>(factor);
+  for (float& number : numbers) number *= as_float;
+  return of_floats(numbers, data.shape);
+}
+
+TensorData quantised(const TensorData& data, const QuantiseStep& step) {
+  const Numbers numbers{floats_of(data), data.shape};
+  const GroupScales groups = group_scales(group_ranges(numbers, step.scheme.groups), step.scheme);
+  std::string bytes;
+  switch (step.part) {
+    case QuantiseStep::Part::integers:
+      bytes = stored_integers(numbers, step.scheme, groups);
+      break;
+    case QuantiseStep::Part::scales:
+      bytes = stored_scales(groups, step.scheme);
+      break;
+    case QuantiseStep::Part::zero_points:
+      bytes = stored_zeros(groups, step.scheme, data.shape.empty() ? 1 : data.shape[0]);
+      break;
+  }
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  return {DType::uint8, {size}, Bytes::owned(std::move(bytes))};
+}
+
+TensorData quantised_bias(const std::vector<TensorData>& inputs, const QuantiseBiasStep& step) {
+  const auto bias = floats_of(inputs[0]), input = floats_of(inputs[1]), weight = floats_of(inputs[2]);
+  std::vector<float> scales;
+  for (const float each : weight) scales.push_back(input[0] * each);
+  if (step.is_scale) return of_floats(scales, {static_cast<std::int64_t>(scales.size())});
+  std::vector<std::int32_t> integers;
+  for (std::size_t i = 0; i < bias.size(); ++i) {
+    const double scale = scales[scales.size() == 1 ? 0 : i];
+    const double rounded = std::nearbyint(static_cast<double>(bias[i]) / scale);
+    integers.push_back(
+        static_cast<std::int32_t>(std::clamp(std::isnan(rounded) ? 0 : rounded, -2147483648.0, 2147483647.0)));
+  }
+  return {DType::int32, inputs[0].shape, Bytes::copy_of(integers.data(), integers.size() * sizeof(std::int32_t))};
+}
+
+struct Evaluation {
+  const Sources& sources;
+
+  TensorData of(const Expression& expression) const {
+    std::vector<TensorData> inputs;
+    for (const Expression& input : expression.inputs) inputs.push_back(of(input));
+    return std::visit([&](const auto& step) { return apply(step, inputs); }, expression.step);
+  }
+
+  TensorData apply(const ParameterStep& step, const std::vector<TensorData>&) const {
+    const TensorData* const found = sources.weights.find(step.name);
+    if (found == nullptr) {
+      throw Error(Code::sidecar_mismatch, "the checkpoint has no parameter '" + printable(step.name) + "'",
+                  "pass a checkpoint of the same model", {.stage = "derive"});
+    }
+    if (found->shape != step.dims) {
+      throw Error(Code::sidecar_mismatch,
+                  "the parameter '" + printable(step.name) + "' has the sizes " + sizes_text(found->shape) +
+                      ", and the file was made with " + sizes_text(step.dims),
+                  "export the model again with these sizes", {.stage = "derive"});
+    }
+    return converted(*found, step.dtype);
+  }
+  TensorData apply(const KeptStep& step, const std::vector<TensorData>&) const { return sources.kept(step.tensor); }
+  static TensorData apply(const PickStep& step, const std::vector<TensorData>& inputs) {
+    return picked(inputs[0], step);
+  }
+  static TensorData apply(const ConcatenateStep&, const std::vector<TensorData>& inputs) {
+    return concatenated(inputs);
+  }
+  static TensorData apply(const TransposeStep& step, const std::vector<TensorData>& inputs) {
+    return transposed(inputs[0], step);
+  }
+  static TensorData apply(const ReshapeStep& step, const std::vector<TensorData>& inputs) {
+    return reshaped(inputs[0], step.dims);
+  }
+  static TensorData apply(const CastStep& step, const std::vector<TensorData>& inputs) {
+    return converted(step.clamped ? clamped(inputs[0]) : inputs[0], step.dtype);
+  }
+  static TensorData apply(const FoldStep& step, const std::vector<TensorData>& inputs) { return folded(step, inputs); }
+  static TensorData apply(const ScaleStep& step, const std::vector<TensorData>& inputs) {
+    return scaled(inputs[0], step.factor);
+  }
+  static TensorData apply(const QuantiseStep& step, const std::vector<TensorData>& inputs) {
+    return quantised(inputs[0], step);
+  }
+  static TensorData apply(const QuantiseBiasStep& step, const std::vector<TensorData>& inputs) {
+    return quantised_bias(inputs, step);
+  }
+};
+
+}  // namespace
+
+TensorData evaluate(const Expression& expression, const Sources& sources) { return Evaluation{sources}.of(expression); }
+
+}  // namespace whence::derivation

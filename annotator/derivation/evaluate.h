@@ -1,0 +1,24 @@
+// Evaluates an expression: computes a tensor of the file from a checkpoint.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "annotator/derivation/expression.h"
+#include "annotator/derivation/weights.h"
+#include "schema/tensor_data.h"
+
+namespace whence::derivation {
+
+struct Sources {
+  const Weights& weights;
+  // Returns a tensor of the file by name, for KeptStep.
+  std::function<TensorData(const std::string&)> kept;
+};
+
+// Returns the bytes as the file stores them; the dtype of packed integers is uint8. A parameter with the dtype and
+// sizes of the result is returned without a copy. Throws Error(sidecar_mismatch) with the parameter's name if the
+// checkpoint does not have it, or has it with other sizes.
+TensorData evaluate(const Expression& expression, const Sources& sources);
+
+}  // namespace whence::derivation

@@ -1,0 +1,110 @@
+// Expression: how a tensor of an ONNX file is computed from the parameters of a checkpoint. A tree of steps, whose
+// leaves are parameters and tensors of the file that no checkpoint holds. evaluate.h computes it again, with the same
+// checkpoint to prove it, or with another one to put new weights into the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "annotator/derivation/scheme.h"
+#include "schema/dtype.h"
+
+namespace whence::derivation {
+
+// A parameter of the checkpoint, converted to `dtype` by rounding to nearest even.
+struct ParameterStep {
+  std::string name;
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> dims;  // the sizes that the checkpoint must have
+  // Parameters with the same bytes that the tensor may hold instead: exporters store equal tensors once. New weights
+  // are used only if they are equal in these parameters, too.
+  std::vector<std::string> equals = {};
+  bool is_certain = true;  // a name distinguishes the parameter from its equals
+};
+
+// A tensor of the file, as it is: the range of an activation.
+struct KeptStep {
+  std::string tensor;
+};
+
+// Elements with the indexes `first`, `first + step`, ... along the first axis.
+struct Run {
+  std::int64_t first = 0, count = 0, step = 1;
+  friend bool operator==(const Run&, const Run&) = default;
+};
+
+struct PickStep {
+  std::vector<Run> runs;
+};
+
+struct ConcatenateStep {  // along the first axis
+};
+
+struct TransposeStep {
+  std::vector<std::int64_t> order;  // axis i of the result is axis order[i] of the input
+};
+
+struct ReshapeStep {
+  std::vector<std::int64_t> dims;
+};
+
+// Conversion to another dtype. `clamped`: to the range 1e-7 to 1e4 first, as onnxconverter-common does.
+struct CastStep {
+  DType dtype = DType::float16;
+  bool clamped = false;
+};
+
+// A norm that was folded into the product before it. Inputs: the weight or bias of the product; scale, shift, mean and
+// variance of the norm. A product without bias has mean and shift only.
+enum class FoldArithmetic : std::uint8_t {
+  in_double,         // all in double precision, rounded at the end
+  divide_by_root,    // factor = scale / sqrt(variance + epsilon)
+  multiply_by_root,  // factor = scale * (1 / sqrt(variance + epsilon))
+  factor_in_double,  // the factor in double precision, then single precision
+};
+
+struct FoldStep {
+  FoldArithmetic arithmetic = FoldArithmetic::divide_by_root;
+  double epsilon = 1e-5;
+  bool is_bias = false;
+  bool has_bias = false;  // inputs[0] is the product's own bias; false: there is none, and inputs[0] is the scale
+  bool is_affine = true;  // false: the norm has neither scale nor shift
+  std::int64_t axis = 0;  // of the weight, with the norm's channels
+};
+
+struct ScaleStep {
+  double factor = 1;
+};
+
+// The part of a quantised tensor: its integers, or the scale or zero point of each group.
+struct QuantiseStep {
+  enum class Part : std::uint8_t { integers, scales, zero_points };
+  Scheme scheme;
+  Part part = Part::integers;
+};
+
+// A bias as 32-bit integers. Inputs: the bias; the scale of the product's input; the scale of its weight.
+struct QuantiseBiasStep {
+  bool is_scale = false;  // the scale of the integers, not the integers
+};
+
+struct Expression {
+  std::variant<ParameterStep, KeptStep, PickStep, ConcatenateStep, TransposeStep, ReshapeStep, CastStep, FoldStep,
+               ScaleStep, QuantiseStep, QuantiseBiasStep>
+      step;
+  std::vector<Expression> inputs = {};
+};
+
+// Returns the expression as text: "quantise int8 per channel(transpose(encoder.layer.0.query.weight))".
+std::string to_text(const Expression& expression);
+
+// Calls visit(const ParameterStep&) for each parameter, from left to right.
+template <class Visit>
+void for_each_parameter(const Expression& expression, Visit&& visit) {
+  if (const auto* parameter = std::get_if<ParameterStep>(&expression.step)) visit(*parameter);
+  for (const Expression& input : expression.inputs) for_each_parameter(input, visit);
+}
+
+}  // namespace whence::derivation

@@ -1,0 +1,294 @@
+#include "annotator/derivation/file_tensors.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "annotator/onnx_file/node_attributes.h"
+#include "annotator/onnx_file/walk.h"
+#include "schema/element_count.h"
+
+namespace whence::derivation {
+
+using onnx_file::integer_attribute;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+
+namespace {
+
+constexpr int type_uint8 = 2, type_int8 = 3, type_uint16 = 4, type_int16 = 5, type_int32 = 6, type_uint4 = 21,
+              type_int4 = 22;
+constexpr std::int64_t last_axis = -1, by_attribute = -2, by_transposition = -3;
+constexpr std::size_t absent = 99;
+
+// An operator with a quantised weight: the inputs with integers, scale and zero point, and the axis of its channels.
+struct QuantisedOperator {
+  std::string_view op_type;
+  std::size_t integers, scale, zero;
+  std::int64_t axis;
+};
+constexpr std::array<QuantisedOperator, 10> quantised_operators = {{
+    {"DequantizeLinear", 0, 1, 2, by_attribute},
+    {"QLinearConv", 3, 4, 5, 0},
+    {"QLinearMatMul", 3, 4, 5, last_axis},
+    {"QGemm", 3, 4, 5, by_transposition},
+    {"MatMulInteger", 1, absent, 3, last_axis},
+    {"ConvInteger", 1, absent, 3, 0},
+    {"DynamicQuantizeMatMul", 1, 2, 3, last_axis},
+    {"MatMulIntegerToFloat", 1, 3, 5, last_axis},
+    {"QAttention", 1, 4, 7, last_axis},
+    {"QEmbedLayerNormalization", 2, 8, 13, last_axis},
+}};
+
+// An operator with a bias in 32-bit integers: the inputs with the bias, and with the scales of input and weight.
+struct BiasOperator {
+  std::string_view op_type;
+  std::size_t bias, input_scale, weight_scale;
+};
+constexpr std::array<BiasOperator, 2> bias_operators = {{{"QLinearConv", 8, 1, 4}, {"QGemm", 6, 1, 4}}};
+
+bool computes_on_integers(std::string_view op_type) {
+  return op_type.starts_with("QLinear") || op_type == "QGemm" || op_type == "QAttention" ||
+         op_type == "QuantizeLinear" || op_type == "DequantizeLinear";
+}
+
+int bits_of(int data_type) {
+  switch (data_type) {
+    case type_uint16:
+    case type_int16:
+      return 16;
+    case type_uint4:
+    case type_int4:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+bool is_signed(int data_type) { return data_type == type_int8 || data_type == type_int16 || data_type == type_int4; }
+
+bool holds_integers(int data_type) {
+  static const std::set<int> types = {type_uint8, type_int8, type_uint16, type_int16, type_uint4, type_int4};
+  return types.contains(data_type);
+}
+
+}  // namespace
+
+FileTensors::FileTensors(const OnnxSummary& model) {
+  add_tensors(model);
+  add_uses(model.graph);
+  onnx_file::walk_nodes(model.graph.nodes, [&](const OnnxNode& node) { read_node(node); });
+  std::set<TensorNumber> known;
+  for (const QuantisedWeight& weight : quantised_) known.insert({weight.integers, weight.scales, weight.zeros});
+  for (const QuantisedBias& bias : biases_) known.insert({bias.integers, bias.scale});
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const auto number = static_cast<TensorNumber>(i);
+    const bool is_range = std::ranges::any_of(
+        tensors_[i].uses, [](const Use& use) { return use.slot > 0 && computes_on_integers(use.node->op_type); });
+    if (is_range && !known.contains(number) && element_count(tensors_[i].tensor->dims) == 1)
+      calibrated_.push_back(number);
+  }
+}
+
+void FileTensors::add_tensors(const OnnxSummary& model) {
+  onnx_file::walk_graphs(model, [&](const OnnxGraph& graph) {
+    for (const OnnxTensor& tensor : graph.initializers) tensors_.push_back({&tensor, tensor.name});
+  });
+  onnx_file::walk_nodes(model, [&](const OnnxNode& node) {
+    for (const OnnxTensor& tensor : node.tensors) {
+      const bool is_constant = node.op_type == "Constant" && !node.outputs.empty();
+      tensors_.push_back({&tensor, is_constant ? node.outputs[0] : tensor.name});
+    }
+  });
+  for (std::size_t i = 0; i < tensors_.size(); ++i) names_.emplace(tensors_[i].name, static_cast<TensorNumber>(i));
+}
+
+void FileTensors::add_uses(const OnnxGraph& outermost) {
+  onnx_file::walk_graphs(outermost, [&](const OnnxGraph& graph) {
+    for (const onnx_file::OnnxValue& output : graph.outputs) {
+      if (const TensorNumber tensor = find(output.name); tensor != no_tensor) tensors_[tensor].is_output = true;
+    }
+    for (const OnnxNode& node : graph.nodes) {
+      for (const std::string_view output : node.outputs) producers_.emplace(output, &node);
+      for (std::size_t slot = 0; slot < node.inputs.size(); ++slot) {
+        readers_[node.inputs[slot]].push_back(&node);
+        if (const TensorNumber tensor = find(node.inputs[slot]); tensor != no_tensor)
+          tensors_[tensor].uses.push_back({&node, slot});
+      }
+    }
+  });
+}
+
+TensorNumber FileTensors::find(std::string_view name) const {
+  const auto found = names_.find(name);
+  return found == names_.end() || name.empty() ? no_tensor : found->second;
+}
+
+TensorNumber FileTensors::input(const OnnxNode& node, std::size_t slot) const {
+  return slot < node.inputs.size() ? find(node.inputs[slot]) : no_tensor;
+}
+
+const OnnxNode* FileTensors::producer(std::string_view value) const {
+  const auto found = producers_.find(value);
+  return found == producers_.end() ? nullptr : found->second;
+}
+
+// Returns the scale of a weight that MatMulInteger or ConvInteger reads: the result is cast to float and multiplied by
+// the product of the scales of input and weight.
+TensorNumber FileTensors::scale_after(const OnnxNode& node) const {
+  const auto only_reader = [&](std::string_view value, std::string_view op_type) -> const OnnxNode* {
+    const auto found = readers_.find(value);
+    if (found == readers_.end()) return nullptr;
+    const auto reader = std::ranges::find(found->second, op_type, &OnnxNode::op_type);
+    return reader == found->second.end() ? nullptr : *reader;
+  };
+  const OnnxNode* cast = node.outputs.empty() ? nullptr : only_reader(node.outputs[0], "Cast");
+  const OnnxNode* product = cast == nullptr ? nullptr : only_reader(cast->outputs[0], "Mul");
+  if (product == nullptr) return no_tensor;
+  for (const std::string_view factor : product->inputs) {
+    const OnnxNode* scales = producer(factor);
+    if (scales == nullptr || scales == cast || scales->op_type != "Mul") continue;
+    for (std::size_t slot = 0; slot < scales->inputs.size(); ++slot) {
+      if (const TensorNumber found = input(*scales, slot); found != no_tensor) return found;
+    }
+  }
+  return no_tensor;
+}
+
+void FileTensors::add_weight(QuantisedWeight weight, std::int64_t axis, std::int64_t block) {
+  const auto& dims = weight.dims;
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  const std::int64_t scales = weight.scales == no_tensor ? 1 : element_count((*this)[weight.scales].tensor->dims);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) axis = 0;
+  if (scales == 1 && block == 0) {
+    weight.groups = {};
+  } else if (block > 0) {
+    weight.groups = {Groups::Kind::block, axis, block};
+  } else if (rank > 0 && scales == dims[static_cast<std::size_t>(axis)]) {
+    weight.groups = {Groups::Kind::channel, axis, 0};
+  } else {
+    return;
+  }
+  quantised_.push_back(std::move(weight));
+}
+
+void FileTensors::add_quantised(const OnnxNode& node) {
+  for (const QuantisedOperator& known : quantised_operators) {
+    if (node.op_type != known.op_type) continue;
+    TensorNumber integers = input(node, known.integers);
+    if (integers == no_tensor && node.op_type == "DequantizeLinear" && !node.inputs.empty()) {
+      // A table of which only the gathered rows are dequantised.
+      const OnnxNode* const maker = producer(node.inputs[0]);
+      if (maker != nullptr && maker->op_type == "Gather") integers = input(*maker, 0);
+    }
+    if (integers == no_tensor || !holds_integers((*this)[integers].tensor->data_type)) continue;
+    const OnnxTensor& stored = *(*this)[integers].tensor;
+    QuantisedWeight weight{.integers = integers,
+                           .scales = known.scale == absent ? scale_after(node) : input(node, known.scale),
+                           .zeros = input(node, known.zero),
+                           .dims = stored.dims,
+                           .bits = bits_of(stored.data_type),
+                           .is_signed = is_signed(stored.data_type)};
+    if (weight.bits == 4) weight.layout = Layout::packed;
+    std::int64_t axis = known.axis, block = 0;
+    if (axis == by_attribute) {
+      axis = integer_attribute(node, "axis", 1);
+      block = integer_attribute(node, "block_size", 0);
+    } else if (axis == by_transposition) {
+      axis = integer_attribute(node, "transB", 0) != 0 ? 0 : 1;
+    }
+    add_weight(std::move(weight), axis, block);
+  }
+  if (node.op_type == "DynamicQuantizeLSTM") {
+    constexpr std::array<std::array<std::size_t, 3>, 2> inputs = {{{1, 8, 9}, {2, 10, 11}}};
+    for (const auto& [integers, scale, zero] : inputs)
+      add_recurrent(input(node, integers), input(node, scale), input(node, zero));
+  }
+  if (node.op_type == "MatMulNBits") {
+    const TensorNumber integers = input(node, 1);
+    if (integers == no_tensor) return;
+    const auto bits = static_cast<int>(integer_attribute(node, "bits", 4));
+    const std::vector<std::int64_t> dims = {integer_attribute(node, "N", 0), integer_attribute(node, "K", 0)};
+    add_weight({.integers = integers,
+                .scales = input(node, 2),
+                .zeros = input(node, 3),
+                .dims = dims,
+                .bits = bits,
+                .is_signed = false,
+                .layout = Layout::n_bits},
+               1, integer_attribute(node, "block_size", 0));
+  }
+  if (node.op_type == "GatherBlockQuantized") {
+    const TensorNumber integers = input(node, 0);
+    if (integers == no_tensor) return;
+    const OnnxTensor& stored = *(*this)[integers].tensor;
+    std::vector<std::int64_t> dims = stored.dims;
+    const auto bits = static_cast<int>(integer_attribute(node, "bits", 4));
+    const bool is_packed = stored.data_type == type_uint8 && bits == 4;
+    if (is_packed && !dims.empty()) dims.back() *= 2;
+    add_weight({.integers = integers,
+                .scales = input(node, 2),
+                .zeros = input(node, 3),
+                .dims = dims,
+                .bits = bits,
+                .is_signed = is_signed(stored.data_type),
+                .layout = bits == 4 ? Layout::packed : Layout::plain},
+               integer_attribute(node, "quantize_axis", 1), integer_attribute(node, "block_size", 128));
+  }
+}
+
+// Adds a weight [directions, inputs, gates] with a scale for each direction or each gate.
+void FileTensors::add_recurrent(TensorNumber integers, TensorNumber scales, TensorNumber zeros) {
+  if (integers == no_tensor || scales == no_tensor) return;
+  const OnnxTensor& stored = *(*this)[integers].tensor;
+  if (stored.dims.size() != 3) return;
+  const bool by_gate = element_count((*this)[scales].tensor->dims) > stored.dims[0];
+  add_weight({.integers = integers,
+              .scales = scales,
+              .zeros = zeros,
+              .dims = stored.dims,
+              .is_signed = is_signed(stored.data_type)},
+             by_gate ? 1 : 0, by_gate ? stored.dims[1] : 0);
+}
+
+// Adds the bias of a product between QuantizeLinear and DequantizeLinear.
+void FileTensors::add_dequantised_bias(const OnnxNode& product) {
+  constexpr std::size_t bias_slot = 2;
+  if (product.inputs.size() <= bias_slot) return;
+  std::array<const OnnxNode*, 3> makers{};
+  for (std::size_t slot = 0; slot < makers.size(); ++slot) {
+    makers[slot] = producer(product.inputs[slot]);
+    if (makers[slot] == nullptr || makers[slot]->op_type != "DequantizeLinear") return;
+  }
+  const TensorNumber integers = input(*makers[2], 0);
+  if (integers == no_tensor || (*this)[integers].tensor->data_type != type_int32) return;
+  biases_.push_back({integers, input(*makers[2], 1), input(*makers[0], 1), input(*makers[1], 1)});
+}
+
+void FileTensors::read_node(const OnnxNode& node) {
+  add_quantised(node);
+  for (const BiasOperator& known : bias_operators) {
+    if (node.op_type != known.op_type) continue;
+    const TensorNumber bias = input(node, known.bias);
+    if (bias != no_tensor)
+      biases_.push_back({bias, no_tensor, input(node, known.input_scale), input(node, known.weight_scale)});
+  }
+  static const std::set<std::string_view> products = {"Conv",      "ConvTranspose", "Gemm",         "MatMul",
+                                                      "FusedConv", "FusedGemm",     "NhwcFusedConv"};
+  if (!products.contains(node.op_type)) return;
+  add_dequantised_bias(node);
+  Product product{.weight = input(node, 1), .bias = input(node, 2)};
+  if (node.op_type == "ConvTranspose") product.axis = 1;
+  if (node.op_type == "MatMul" || (node.op_type.ends_with("Gemm") && integer_attribute(node, "transB", 0) == 0))
+    product.axis = 1;
+  if (product.weight == no_tensor) {
+    const OnnxNode* maker = node.inputs.size() > 1 ? producer(node.inputs[1]) : nullptr;
+    if (maker != nullptr && maker->op_type == "DequantizeLinear") product.weight = input(*maker, 0);
+  }
+  if (product.weight != no_tensor) products_.push_back(product);
+}
+
+}  // namespace whence::derivation

@@ -1,0 +1,28 @@
+// Finds the scheme by which a tool quantised real numbers: the one that gives the file's scales, zero points and
+// integers again.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/quantise.h"
+
+namespace whence::derivation {
+
+// The stored bytes of a quantised weight. `zeros` is empty if the file has none.
+struct StoredParts {
+  std::string_view integers, scales, zeros;
+  bool has_zeros = false;
+  bool half_scales = false;
+};
+
+struct SchemeFinding {
+  Scheme scheme;
+  bool exact_scales = false;    // scales and zero points are computed again, byte for byte
+  bool exact_integers = false;  // the integers as well
+};
+
+SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored);
+
+}  // namespace whence::derivation

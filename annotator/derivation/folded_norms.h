@@ -1,0 +1,40 @@
+// FoldedNorms: finds the norm of a checkpoint that a tool folded into a weight, by the factor of each channel.
+#pragma once
+
+#include <vector>
+
+#include "annotator/derivation/expression.h"
+#include "annotator/derivation/likeness.h"
+#include "annotator/derivation/weights.h"
+
+namespace whence::derivation {
+
+class FoldedNorms {
+ public:
+  explicit FoldedNorms(const Weights& weights);
+
+  // Returns `weight` with the norm that explains the factors between it and the tensor, in each arithmetic; empty if no
+  // norm does. `real`: the values of `weight`. `axis`: the axis of the output channels.
+  std::vector<Expression> candidates(const Expression& weight, const TensorData& real, const SampledTensor& tensor,
+                                     std::int64_t axis) const;
+
+  // Returns the name of the parameter that a norm was folded into, in a weight's expression; empty without a norm.
+  static std::string folded_weight(const Expression& weight);
+
+  // Returns the biases that belong to a weight: the parameter beside it, with the norm that was folded into the weight.
+  std::vector<Expression> bias_candidates(const Expression& weight) const;
+
+ private:
+  struct Norm {
+    std::string module;
+    const TensorData *scale = nullptr, *shift = nullptr, *mean = nullptr, *variance = nullptr;
+    std::int64_t channels = 0;
+  };
+  Expression parameter(const std::string& name) const;
+  std::vector<Expression> inputs_of(const Norm& norm) const;
+
+  const Weights& weights_;
+  std::vector<Norm> norms_;
+};
+
+}  // namespace whence::derivation

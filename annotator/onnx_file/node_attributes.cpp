@@ -1,0 +1,19 @@
+#include "annotator/onnx_file/node_attributes.h"
+
+#include "annotator/onnx_file/onnx_fields.h"
+#include "annotator/onnx_file/wire_in.h"
+
+namespace whence::onnx_file {
+
+std::int64_t integer_attribute(const OnnxNode& node, std::string_view name, std::int64_t otherwise) {
+  const Place place{.stage = "read"};
+  for (const OnnxAttribute& attribute : node.attributes) {
+    if (attribute.name != name) continue;
+    for (const wire::Field& field : wire::Fields(attribute.message, place)) {
+      if (field.is_varint(proto::attribute::i)) return static_cast<std::int64_t>(field.value);
+    }
+  }
+  return otherwise;
+}
+
+}  // namespace whence::onnx_file
