@@ -164,7 +164,7 @@ class Deriver {
     const auto numbers = dequantised(weight, stored);
     if (!numbers) return;
     const auto source = likeness_.find(*numbers, fit_of(weight.integers));
-    if (!source) return;
+    if (!source) return find_quantised_constant(weight, stored);
     for (Expression& candidate : quantised_sources(weight, *source, *numbers)) {
       const TensorData real = evaluate(candidate, sources());
       const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
@@ -179,6 +179,21 @@ class Deriver {
       return;
     }
     found(weight.integers).remark = "similar to " + to_text(*source) + ", but by no known scheme";
+  }
+
+  // Finds a constant of the program that the tool quantised.
+  void find_quantised_constant(const QuantisedWeight& weight, const StoredParts& stored) {
+    if (constants_ == nullptr) return;
+    for (const TensorData& constant : constants_->of_size(element_count(weight.dims))) {
+      const auto real = program::cast_tensor(constant, DType::float32);
+      if (!real || !is_floating(constant.dtype)) continue;
+      const SchemeFinding finding = find_scheme({floats_of(*real), weight.dims}, weight, stored);
+      if (!finding.exact_integers) continue;
+      for (const TensorNumber part : {weight.integers, weight.scales, weight.zeros}) {
+        if (part != no_tensor) found(part).verdict = Verdict::constant;
+      }
+      return;
+    }
   }
 
   // The source itself, and with each norm that may have been folded into it.

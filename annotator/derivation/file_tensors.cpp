@@ -6,6 +6,7 @@
 
 #include "annotator/onnx_file/node_attributes.h"
 #include "annotator/onnx_file/walk.h"
+#include "schema/dtype.h"
 #include "schema/element_count.h"
 
 namespace whence::derivation {
@@ -178,12 +179,7 @@ void FileTensors::add_weight(QuantisedWeight weight, std::int64_t axis, std::int
 void FileTensors::add_quantised(const OnnxNode& node) {
   for (const QuantisedOperator& known : quantised_operators) {
     if (node.op_type != known.op_type) continue;
-    TensorNumber integers = input(node, known.integers);
-    if (integers == no_tensor && node.op_type == "DequantizeLinear" && !node.inputs.empty()) {
-      // A table of which only the gathered rows are dequantised.
-      const OnnxNode* const maker = producer(node.inputs[0]);
-      if (maker != nullptr && maker->op_type == "Gather") integers = input(*maker, 0);
-    }
+    const TensorNumber integers = input(node, known.integers);
     if (integers == no_tensor || !holds_integers((*this)[integers].tensor->data_type)) continue;
     const OnnxTensor& stored = *(*this)[integers].tensor;
     QuantisedWeight weight{.integers = integers,
@@ -202,6 +198,7 @@ void FileTensors::add_quantised(const OnnxNode& node) {
     }
     add_weight(std::move(weight), axis, block);
   }
+  add_moved(node);
   if (node.op_type == "DynamicQuantizeLSTM") {
     constexpr std::array<std::array<std::size_t, 3>, 2> inputs = {{{1, 8, 9}, {2, 10, 11}}};
     for (const auto& [integers, scale, zero] : inputs)
@@ -237,6 +234,40 @@ void FileTensors::add_quantised(const OnnxNode& node) {
                 .is_signed = is_signed(stored.data_type),
                 .layout = bits == 4 ? Layout::packed : Layout::plain},
                integer_attribute(node, "quantize_axis", 1), integer_attribute(node, "block_size", 128));
+  }
+}
+
+// Adds integers with one scale that reach the node after they were gathered or moved: an embedding's table, a tied
+// head, a constant operand. The scale and zero point are the two inputs after them.
+void FileTensors::add_moved(const OnnxNode& node) {
+  static const std::set<std::string_view> movements = {"Gather",  "Transpose", "Reshape",
+                                                       "Squeeze", "Unsqueeze", "Expand"};
+  if (!node.op_type.starts_with("QLinear") && node.op_type != "DequantizeLinear") return;
+  for (std::size_t slot = 0; slot + 1 < node.inputs.size(); ++slot) {
+    const TensorNumber scale = input(node, slot + 1);
+    if (scale == no_tensor || !is_floating(from_onnx((*this)[scale].tensor->data_type))) continue;
+    // An integer after a scale is a zero point.
+    const TensorNumber before = slot == 0 ? no_tensor : input(node, slot - 1);
+    if (before != no_tensor && is_floating(from_onnx((*this)[before].tensor->data_type))) continue;
+    TensorNumber integers = input(node, slot);
+    std::string_view value = node.inputs[slot];
+    for (const OnnxNode* maker = producer(value); integers == no_tensor && maker != nullptr; maker = producer(value)) {
+      if (!movements.contains(maker->op_type) || maker->inputs.empty()) break;
+      integers = input(*maker, 0);
+      value = maker->inputs[0];
+    }
+    const bool is_new = integers != no_tensor && holds_integers((*this)[integers].tensor->data_type) &&
+                        std::ranges::find(quantised_, integers, &QuantisedWeight::integers) == quantised_.end();
+    if (!is_new || element_count((*this)[scale].tensor->dims) != 1) continue;
+    const OnnxTensor& stored = *(*this)[integers].tensor;
+    QuantisedWeight weight{.integers = integers,
+                           .scales = scale,
+                           .zeros = input(node, slot + 2),
+                           .dims = stored.dims,
+                           .bits = bits_of(stored.data_type),
+                           .is_signed = is_signed(stored.data_type)};
+    if (weight.bits == 4) weight.layout = Layout::packed;
+    add_weight(std::move(weight), 0, 0);
   }
 }
 

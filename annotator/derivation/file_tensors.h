@@ -67,6 +67,7 @@ class FileTensors {
   void add_uses(const onnx_file::OnnxGraph& graph);
   void read_node(const onnx_file::OnnxNode& node);
   void add_quantised(const onnx_file::OnnxNode& node);
+  void add_moved(const onnx_file::OnnxNode& node);
   void add_recurrent(TensorNumber integers, TensorNumber scales, TensorNumber zeros);
   void add_dequantised_bias(const onnx_file::OnnxNode& product);
   TensorNumber input(const onnx_file::OnnxNode& node, std::size_t slot) const;

@@ -55,12 +55,17 @@ std::vector<Scheme> schemes(const QuantisedWeight& weight, bool half_scales) {
 constexpr std::array roundings = {Rounding::divide_to_even, Rounding::multiply_from_zero, Rounding::multiply_to_even,
                                   Rounding::divide_from_zero};
 
-bool same_zeros(const GroupScales& groups, const Scheme& scheme, const StoredParts& stored, std::int64_t rows) {
+// Also determines the padding of the zero points.
+bool same_zeros(const GroupScales& groups, Scheme& scheme, const StoredParts& stored, std::int64_t rows) {
   if (!stored.has_zeros) {
     const std::int32_t without = scheme.layout == Layout::n_bits ? 1 << (scheme.bits - 1) : 0;
     return std::ranges::all_of(groups.zeros, [&](std::int32_t zero) { return zero == without; });
   }
-  return stored_zeros(groups, scheme, rows) == stored.zeros;
+  for (const int padding : {0, 8}) {
+    scheme.zero_padding = padding;
+    if (stored_zeros(groups, scheme, rows) == stored.zeros) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -76,10 +81,14 @@ SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight,
     finding.scheme = scheme;
     for (const Rounding rounding : roundings) {
       scheme.rounding = rounding;
-      if (stored_integers(numbers, scheme, groups) != stored.integers) continue;
-      finding.scheme = scheme;
-      finding.exact_integers = true;
-      return finding;
+      for (const bool padding : {false, true}) {
+        if (padding && scheme.layout != Layout::n_bits) continue;
+        scheme.pads_with_zero_points = padding;
+        if (stored_integers(numbers, scheme, groups) != stored.integers) continue;
+        finding.scheme = scheme;
+        finding.exact_integers = true;
+        return finding;
+      }
     }
   }
   return finding;

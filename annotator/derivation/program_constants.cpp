@@ -1,27 +1,33 @@
 #include "annotator/derivation/program_constants.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cmath>
 #include <optional>
+#include <unordered_map>
 
 #include "annotator/exporter/export.h"
 #include "annotator/exporter/filled_weights.h"
-#include "annotator/program/tensor_values.h"
+#include "annotator/simplify/evaluate/evaluate.h"
+#include "schema/files/files.h"
 
 namespace whence::derivation {
 namespace {
 
-// Digests the elements as single-precision numbers, in which a constant that was narrowed equals its source.
-std::optional<std::pair<std::int64_t, std::uint64_t>> digest_of(const TensorData& data) {
-  const auto elements = program::Elements::of(data);
-  if (!elements) return {};
-  std::uint64_t digest = 0;
-  for (std::size_t i = 0; i < elements->size(); ++i) {
-    const auto number = static_cast<float>(elements->number(i));
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, &number, sizeof bits);
-    digest = digest * 0x9e3779b97f4a7c15U + bits + 1;
+constexpr std::size_t max_bytes = std::size_t{1} << 20;  // of a constant
+
+// Returns true if the numbers are equal, or differ by a few roundings of single precision.
+bool same_numbers(const program::Elements& a, const program::Elements& b) {
+  constexpr double bound = 4e-7;
+  double largest = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double number = std::abs(b.number(i));
+    if (number < 1e6) largest = std::max(largest, number);
   }
-  return std::pair{static_cast<std::int64_t>(elements->size()), digest};
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = a.number(i), y = b.number(i % b.size());
+    if (x != y && !(std::abs(x - y) <= bound * largest) && !(std::isnan(x) && std::isnan(y))) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -29,7 +35,6 @@ std::optional<std::pair<std::int64_t, std::uint64_t>> digest_of(const TensorData
 ProgramConstants::ProgramConstants(const Program& program, const Weights& weights) {
   for (const Constant& constant : program.constants) add(constant.data);
   // Larger weights stay noise: their bytes would be read once for each form.
-  constexpr std::size_t max_bytes = std::size_t{1} << 20;
   Program filled = program;
   for (Parameter& parameter : filled.parameters) {
     const TensorData* const found = weights.find(parameter.name);
@@ -47,36 +52,114 @@ ProgramConstants::ProgramConstants(const Program& program, const Weights& weight
       {exporter::newest_opset, true},
       {exporter::oldest_opset, false}};
   for (const exporter::ExportedForm& form : exporter::export_forms(filled, options, forms)) add(*form.graph);
+  for (const Parameter& parameter : program.parameters) {
+    for (const std::int64_t size : parameter.data.shape) numbers_.insert(static_cast<double>(size));
+  }
 }
 
 void ProgramConstants::add(const graph::Graph& graph) {
+  for (const graph::GraphValue& value : graph.values) {
+    for (const Dim& dim : value.dims.value_or(std::vector<Dim>())) numbers_.insert(static_cast<double>(dim.size));
+  }
+  std::unordered_map<graph::GraphValueId, TensorData> known;
   for (const graph::Initializer& initializer : graph.initializers) {
-    if (!initializer.parameter && !initializer.rearranged) add(initializer.data);
+    const TensorData& data = initializer.data;
+    if (!data.bytes.in_memory() || data.bytes.size() > max_bytes) continue;
+    known.emplace(initializer.value, data);
+    if (!initializer.parameter && !initializer.rearranged) add(data);
   }
   for (const graph::GraphNode& node : graph.nodes) {
     for (const graph::Attribute& attribute : node.attributes) {
       if (const auto* tensor = std::get_if<TensorData>(&attribute.value)) add(*tensor);
     }
     graph::for_each_body(node, [&](const graph::Graph& body) { add(body); });
+    if (node.outputs.size() != 1 || !simplify::can_evaluate(node)) continue;
+    simplify::Constants inputs;
+    bool all_known = true;
+    for (const graph::GraphValueId input : node.inputs) {
+      const auto found = known.find(input);
+      all_known = all_known && (input == graph::no_value || found != known.end());
+      inputs.push_back(found == known.end() ? nullptr : &found->second);
+    }
+    if (!all_known) continue;
+    if (auto result = simplify::evaluate(node, inputs, max_bytes)) {
+      add(*result);
+      known.emplace(node.outputs[0], std::move(*result));
+    }
   }
 }
 
 void ProgramConstants::add(const TensorData& constant) {
-  if (const auto digest = digest_of(constant)) digests_.insert(*digest);
+  const auto bytes = constant.bytes.in_memory();
+  if (!bytes || bytes->size() > max_bytes || !program::has_number_form(constant.dtype)) return;
+  const std::string digest = std::string(name_of(constant.dtype)) + digest_of(bytes->data(), bytes->size());
+  if (!digests_.insert(digest).second) return;
+  constants_[constant.element_count()].push_back(constant);
+  if (constant.element_count() == 1) numbers_.insert(program::Elements::of(constant)->number(0));
+}
+
+// Returns true for a number of the program, or the scale that an exporter computes from one: an attention's, of the
+// size of its heads.
+bool ProgramConstants::is_known_number(double number) const {
+  constexpr double bound = 1e-6;
+  for (const double known : numbers_) {
+    for (const double power : {1.0, -1.0, 0.5, -0.5, 0.25, -0.25}) {
+      if (known <= 0 && power != 1) continue;
+      const double result = std::pow(known, power);
+      if (std::abs(std::abs(number) - std::abs(result)) <= bound * std::abs(result)) return true;
+    }
+  }
+  return false;
+}
+
+// Returns true for a condition of the program as numbers that are added: 0 where it holds, a very negative number
+// elsewhere.
+bool ProgramConstants::is_mask(const program::Elements& elements) const {
+  constexpr double masked = -1e4;
+  for (const auto& [size, constants] : constants_) {
+    if (size == 0 || elements.size() % static_cast<std::size_t>(size) != 0) continue;
+    for (const TensorData& constant : constants) {
+      if (constant.dtype != DType::boolean) continue;
+      const auto conditions = program::Elements::of(constant);
+      bool all = true;
+      for (std::size_t i = 0; all && i < elements.size(); ++i) {
+        const double number = elements.number(i);
+        all = conditions->number(i % conditions->size()) != 0 ? number == 0 : number <= masked;
+      }
+      if (all) return true;
+    }
+  }
+  return false;
+}
+
+const std::vector<TensorData>& ProgramConstants::of_size(std::int64_t elements) const {
+  static const std::vector<TensorData> none;
+  const auto found = constants_.find(elements);
+  return found == constants_.end() ? none : found->second;
 }
 
 bool ProgramConstants::holds(const TensorData& tensor) const {
-  const auto digest = digest_of(tensor);
-  if (!digest) return false;
-  if (digests_.contains(*digest)) return true;
-  // A tensor of equal elements is a number that was expanded: zeros and ones without being a constant of the program.
   const auto elements = program::Elements::of(tensor);
-  if (elements->size() == 0) return true;
-  const double first = elements->number(0);
-  for (std::size_t i = 1; i < elements->size(); ++i) {
-    if (elements->number(i) != first) return false;
+  if (!elements) return false;
+  const auto count = static_cast<std::int64_t>(elements->size());
+  if (count == 0) return true;
+  const auto all_equal = [&](double number) {
+    for (std::size_t i = 0; i < elements->size(); ++i) {
+      if (elements->number(i) != number) return false;
+    }
+    return true;
+  };
+  // Zeros and ones are made without a constant of the program.
+  if (all_equal(0) || all_equal(1)) return true;
+  if (count == 1 && is_known_number(elements->number(0))) return true;
+  if (is_mask(*elements)) return true;
+  for (const auto& [size, constants] : constants_) {
+    if (size == 0 || count % size != 0) continue;
+    for (const TensorData& constant : constants) {
+      if (same_numbers(*elements, *program::Elements::of(constant))) return true;
+    }
   }
-  return first == 0 || first == 1 || digests_.contains(*digest_of(program::number_scalar(first, DType::float32)));
+  return false;
 }
 
 }  // namespace whence::derivation

@@ -1,12 +1,16 @@
-// ProgramConstants: the numbers that a recorded program holds besides its parameters, to recognise them in a file.
+// ProgramConstants: the numbers that a recorded program holds besides its parameters, and those that follow from them
+// alone, to recognise them in a file: scalars, masks, positions, tables of angles.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
-#include <utility>
+#include <string>
+#include <vector>
 
 #include "annotator/derivation/weights.h"
 #include "annotator/graph/graph.h"
+#include "annotator/program/tensor_values.h"
 #include "schema/program.h"
 #include "schema/tensor_data.h"
 
@@ -14,17 +18,25 @@ namespace whence::derivation {
 
 class ProgramConstants {
  public:
-  // Collects the constants of the program, and those that its export computes, with small parameters from `weights`.
+  // Exports the program in several forms, with small parameters from `weights`, and evaluates every node that reads
+  // only constants.
   ProgramConstants(const Program& program, const Weights& weights);
 
-  // Returns true if a constant of the program has the same numbers, in whatever dtype and sizes.
+  // Returns true if a constant of the program has the same numbers, in whatever dtype and sizes, or if they are its
+  // elements repeated. Tools compute functions such as cosine with other roundings, which are accepted.
   bool holds(const TensorData& tensor) const;
+  // Returns the constants with this number of elements.
+  const std::vector<TensorData>& of_size(std::int64_t elements) const;
 
  private:
   void add(const TensorData& constant);
   void add(const graph::Graph& graph);
+  bool is_known_number(double number) const;
+  bool is_mask(const program::Elements& elements) const;
 
-  std::set<std::pair<std::int64_t, std::uint64_t>> digests_;  // number of elements, digest of their values
+  std::map<std::int64_t, std::vector<TensorData>> constants_;  // by number of elements
+  std::set<std::string> digests_;                              // of those
+  std::set<double> numbers_;                                   // single numbers and sizes
 };
 
 }  // namespace whence::derivation

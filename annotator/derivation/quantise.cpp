@@ -99,9 +99,10 @@ void append(std::string& to, std::int16_t value, std::size_t size) {
   to.append(reinterpret_cast<const char*>(&value), size);  // little-endian
 }
 
-// Appends the halves of a byte, two at a time; a last one alone gets a zero.
-std::string packed(std::span<const std::int16_t> halves) {
+// Returns two numbers in each byte; a last one alone gets the padding.
+std::string packed(std::span<const std::int16_t> halves, int padding = 0) {
   std::string bytes((halves.size() + 1) / 2, '\0');
+  if (halves.size() % 2 == 1) bytes.back() = static_cast<char>(padding << 4);
   for (std::size_t i = 0; i < halves.size(); ++i) {
     bytes[i / 2] = static_cast<char>(bytes[i / 2] | (halves[i] & 0xf) << (i % 2 * 4));
   }
@@ -184,7 +185,8 @@ std::string stored_integers(const Numbers& numbers, const Scheme& scheme, const 
       const std::int64_t size = std::min(shape.block, shape.length - first);
       const auto begin = all.begin() + row * shape.length + first;
       std::copy(begin, begin + size, block.begin());
-      const auto zero = groups.zeros[static_cast<std::size_t>(shape.group(row, first, 0))];
+      const std::int32_t zero =
+          scheme.pads_with_zero_points ? groups.zeros[static_cast<std::size_t>(shape.group(row, first, 0))] : 0;
       std::fill(block.begin() + size, block.end(), static_cast<std::int16_t>(zero));
       bytes += scheme.bits == 4 ? packed(block) : plain(block, 1);
     }
@@ -199,7 +201,7 @@ std::string stored_zeros(const GroupScales& groups, const Scheme& scheme, std::i
   std::string bytes;
   const std::size_t in_row = zeros.size() / static_cast<std::size_t>(std::max<std::int64_t>(rows, 1));
   for (std::size_t at = 0; in_row > 0 && at < zeros.size(); at += in_row) {
-    bytes += packed(std::span(zeros).subspan(at, in_row));
+    bytes += packed(std::span(zeros).subspan(at, in_row), scheme.zero_padding);
   }
   return bytes;
 }

@@ -52,6 +52,10 @@ struct Scheme {
   Rounding rounding = Rounding::divide_to_even;
   Layout layout = Layout::plain;
   bool half_scales = false;  // scales are float16
+  // Layout::n_bits: the integers after the end of a row are zero points instead of 0; the last half byte of a row of
+  // zero points.
+  bool pads_with_zero_points = false;
+  int zero_padding = 0;
 };
 
 // Returns the scheme as words: "int8 symmetric per channel of axis 0".
