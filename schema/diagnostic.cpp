@@ -78,6 +78,7 @@ const std::vector<CodeInfo>& all_codes() {
       {Code::libtorch_crash, "libtorch_crash", ExitCode::malformed, "LibTorch crashed while it read an archive."},
       {Code::file_changed, "file_changed", ExitCode::malformed, "An input became shorter while it was read."},
       {Code::tool_failed, "tool_failed", ExitCode::malformed, "A tool that whence ran failed, or left no ONNX file."},
+      {Code::weights_mismatch, "weights_mismatch", ExitCode::malformed, "New weights cannot be put into the file: a tensor's origin is unknown, or a parameter is missing or does not fit."},
       {Code::no_converter, "no_converter", ExitCode::unsupported, "whence has no converter for an operator of the model."},
       {Code::converter_refused, "converter_refused", ExitCode::unsupported, "An operator is used with arguments that ONNX, or whence, cannot express."},
       {Code::unsupported_feature, "unsupported_feature", ExitCode::unsupported, "The model or file uses something that whence does not support."},

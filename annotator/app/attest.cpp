@@ -1,11 +1,11 @@
 #include "annotator/app/attest.h"
 
-#include <optional>
 #include <set>
+#include <utility>
 
-#include "annotator/app/fitting_sidecar.h"
+#include "annotator/app/derived_file.h"
 #include "annotator/metadata/attribution.h"
-#include "annotator/onnx_file/onnx_summary.h"
+#include "schema/sidecar/sidecar.h"
 
 namespace whence::app {
 
@@ -13,18 +13,9 @@ using derivation::FileTensor;
 
 AttestReport attest(const std::string& model_path, const AttestOptions& options) {
   AttestReport report;
-  const onnx_file::OnnxSummary model = unwrap(onnx_file::read_onnx_summary(model_path), report.notes);
-  const auto weights = derivation::Weights::read(options.weights, report.notes);
-  const std::optional<std::string> path = options.sidecar.empty() ? std::nullopt : std::optional(options.sidecar);
-  const std::optional<Sidecar> sidecar = read_sidecar_if_given(path, report.notes);
-  std::optional<derivation::ProgramConstants> constants;
-  if (sidecar) constants.emplace(sidecar->program, weights);
-  const derivation::FileTensors tensors(model);
-  derivation::Contents contents(model, model_path);
-  std::vector<derivation::Derivation> derivations =
-      derivation::derive(tensors, contents, weights, constants ? &*constants : nullptr);
-  for (std::size_t i = 0; i < derivations.size(); ++i) {
-    const FileTensor& tensor = tensors.all()[i];
+  DerivedFile file = derive_file(model_path, {options.weights, options.sidecar}, report.notes);
+  for (std::size_t i = 0; i < file.derivations.size(); ++i) {
+    const FileTensor& tensor = file.tensors->all()[i];
     std::set<std::string> modules;
     for (const derivation::Use& use : tensor.uses) {
       const metadata::Attribution origin = metadata::attribution_of(*use.node, nullptr);
@@ -34,8 +25,18 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
     report.tensors.push_back({std::string(tensor.name),
                               std::string(name_of(dtype)),
                               tensor.tensor->dims,
-                              std::move(derivations[i]),
+                              std::move(file.derivations[i]),
                               {modules.begin(), modules.end()}});
+  }
+  if (options.sidecar.empty()) return report;
+  const Program program = unwrap(read_sidecar(options.sidecar), report.notes).program;
+  const auto nodes = onnx_file::all_nodes(file.model->graph);
+  const std::vector<derivation::NodeVerdict> verdicts = derivation::node_verdicts(*file.model, program);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const onnx_file::OnnxNode& node = *nodes[i];
+    const std::string_view name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
+    report.nodes.push_back(
+        {std::string(name), std::string(node.op_type), verdicts[i], metadata::attribution_of(node, nullptr).modules});
   }
   return report;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "annotator/derivation/derive.h"
+#include "annotator/derivation/node_verdicts.h"
 #include "whence/diagnostics.h"
 
 namespace whence::app {
@@ -21,8 +22,15 @@ struct AttestedTensor {
   std::vector<std::string> modules;  // of the nodes that read it
 };
 
+struct AttestedNode {
+  std::string name, op_type;  // a node without a name has that of its first result
+  derivation::NodeVerdict verdict = derivation::NodeVerdict::unaccounted;
+  std::vector<std::string> modules;
+};
+
 struct AttestReport {
   std::vector<AttestedTensor> tensors;
+  std::vector<AttestedNode> nodes;  // empty without a sidecar
   Diagnostics notes;
 };
 

@@ -29,8 +29,6 @@ std::string_view name_of(Verdict verdict) {
   return names[static_cast<std::size_t>(verdict)];
 }
 
-Contents::Contents(const onnx_file::OnnxSummary&, const std::string& path) : bytes_(path) {}
-
 std::string_view Contents::of(const FileTensor& tensor) { return bytes_.of(*tensor.tensor, typed_); }
 
 TensorData Contents::data(const FileTensor& tensor) {

@@ -2,6 +2,7 @@
 // graph, and proves it: computed again, it gives the tensor's bytes.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,19 +22,21 @@ enum class Verdict : std::uint8_t {
   calibrated,   // the range of an activation: measured by a tool, and in no checkpoint
   unaccounted,  // unknown
 };
+inline constexpr std::array all_verdicts = {Verdict::exact, Verdict::bounded, Verdict::constant, Verdict::calibrated,
+                                            Verdict::unaccounted};
 std::string_view name_of(Verdict verdict);
 
 struct Derivation {
   Verdict verdict = Verdict::unaccounted;
-  std::optional<Expression> expression;  // for exact and bounded
-  std::string remark = {};               // why a tensor is unaccounted, or how far a bounded one differs
-  std::uint64_t bytes = 0;               // of the tensor
+  std::optional<Expression> expression = {};  // for exact and bounded
+  std::string remark = {};                    // why a tensor is unaccounted, or how far a bounded one differs
+  std::uint64_t bytes = 0;                    // of the tensor
 };
 
 // The bytes of a file's tensors.
 class Contents {
  public:
-  Contents(const onnx_file::OnnxSummary& model, const std::string& path);
+  explicit Contents(const std::string& model) : bytes_(model) {}
   // Returns row-major bytes. Valid until the next call. Throws the errors of TensorBytes.
   std::string_view of(const FileTensor& tensor);
   TensorData data(const FileTensor& tensor);  // a copy if the bytes are in a typed field

@@ -36,6 +36,15 @@ TensorData converted(const TensorData& data, DType dtype) {
   return std::move(*cast);
 }
 
+// Copies elements that are not at a multiple of their size, as a safetensors file may store them.
+TensorData aligned(TensorData data) {
+  const auto bytes = bytes_of(data);
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_of(data.dtype) != 0) {
+    data.bytes = Bytes::copy_of(bytes.data(), bytes.size());
+  }
+  return data;
+}
+
 TensorData picked(const TensorData& data, const PickStep& step) {
   const std::size_t row = data.shape.empty() || data.shape[0] == 0 ? 0 : data.bytes.size() / data.shape[0];
   const std::byte* const from = bytes_of(data).data();
@@ -207,16 +216,16 @@ struct Evaluation {
   TensorData apply(const ParameterStep& step, const std::vector<TensorData>&) const {
     const TensorData* const found = sources.weights.find(step.name);
     if (found == nullptr) {
-      throw Error(Code::sidecar_mismatch, "the checkpoint has no parameter '" + printable(step.name) + "'",
+      throw Error(Code::weights_mismatch, "the checkpoint has no parameter '" + printable(step.name) + "'",
                   "pass a checkpoint of the same model", {.stage = "derive"});
     }
     if (found->shape != step.dims) {
-      throw Error(Code::sidecar_mismatch,
+      throw Error(Code::weights_mismatch,
                   "the parameter '" + printable(step.name) + "' has the sizes " + sizes_text(found->shape) +
                       ", and the file was made with " + sizes_text(step.dims),
                   "export the model again with these sizes", {.stage = "derive"});
     }
-    return converted(*found, step.dtype);
+    return aligned(converted(sources.weights.value(step.name), step.dtype));
   }
   TensorData apply(const KeptStep& step, const std::vector<TensorData>&) const { return sources.kept(step.tensor); }
   static TensorData apply(const PickStep& step, const std::vector<TensorData>& inputs) {

@@ -17,7 +17,7 @@ struct Sources {
 };
 
 // Returns the bytes as the file stores them; the dtype of packed integers is uint8. A parameter with the dtype and
-// sizes of the result is returned without a copy. Throws Error(sidecar_mismatch) with the parameter's name if the
+// sizes of the result is returned without a copy. Throws Error(weights_mismatch) with the parameter's name if the
 // checkpoint does not have it, or has it with other sizes.
 TensorData evaluate(const Expression& expression, const Sources& sources);
 

@@ -52,8 +52,8 @@ std::vector<Scheme> schemes(const QuantisedWeight& weight, bool half_scales) {
   return found;
 }
 
-constexpr std::array roundings = {Rounding::divide_to_even, Rounding::multiply_from_zero, Rounding::multiply_to_even,
-                                  Rounding::divide_from_zero};
+constexpr std::array tried_roundings = {Rounding::divide_to_even, Rounding::multiply_from_zero,
+                                        Rounding::multiply_to_even, Rounding::divide_from_zero};
 
 // Also determines the padding of the zero points.
 bool same_zeros(const GroupScales& groups, Scheme& scheme, const StoredParts& stored, std::int64_t rows) {
@@ -79,7 +79,7 @@ SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight,
     if (stored_scales(groups, scheme) != stored.scales || !same_zeros(groups, scheme, stored, rows)) continue;
     finding.exact_scales = true;
     finding.scheme = scheme;
-    for (const Rounding rounding : roundings) {
+    for (const Rounding rounding : tried_roundings) {
       scheme.rounding = rounding;
       for (const bool padding : {false, true}) {
         if (padding && scheme.layout != Layout::n_bits) continue;

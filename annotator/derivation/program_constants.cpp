@@ -32,15 +32,16 @@ bool same_numbers(const program::Elements& a, const program::Elements& b) {
 
 }  // namespace
 
-ProgramConstants::ProgramConstants(const Program& program, const Weights& weights) {
+ProgramConstants::ProgramConstants(const Program& program) {
   for (const Constant& constant : program.constants) add(constant.data);
-  // Larger weights stay noise: their bytes would be read once for each form.
+  // Parameters are noise: a constant that depends on one belongs to this checkpoint and not to the program.
   Program filled = program;
   for (Parameter& parameter : filled.parameters) {
-    const TensorData* const found = weights.find(parameter.name);
-    const bool fits = found != nullptr && found->dtype == parameter.data.dtype && found->shape == parameter.data.shape;
-    if (fits && found->bytes.size() <= max_bytes) parameter.data = *found;
-    if (!parameter.persistent) add(parameter.data);
+    if (parameter.persistent) {
+      parameter.data.bytes = Bytes::left_out(parameter.data.bytes.size());
+    } else {
+      add(parameter.data);
+    }
   }
   filled = exporter::with_filled_weights(filled);
   exporter::ExportOptions options;

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "annotator/derivation/weights.h"
 #include "annotator/graph/graph.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/program.h"
@@ -18,9 +17,8 @@ namespace whence::derivation {
 
 class ProgramConstants {
  public:
-  // Exports the program in several forms, with small parameters from `weights`, and evaluates every node that reads
-  // only constants.
-  ProgramConstants(const Program& program, const Weights& weights);
+  // Exports the program in several forms, and evaluates every node that reads only constants.
+  explicit ProgramConstants(const Program& program);
 
   // Returns true if a constant of the program has the same numbers, in whatever dtype and sizes, or if they are its
   // elements repeated. Tools compute functions such as cosine with other roundings, which are accepted.

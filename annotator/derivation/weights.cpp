@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "schema/printable.h"
+
 namespace whence::derivation {
 
 Weights::Weights(std::vector<checkpoint::CheckpointTensor> tensors) : tensors_(std::move(tensors)) {
@@ -14,6 +16,46 @@ Weights::Weights(std::vector<checkpoint::CheckpointTensor> tensors) : tensors_(s
 const TensorData* Weights::find(std::string_view name) const {
   const auto found = names_.find(name);
   return found == names_.end() ? nullptr : &tensors_[found->second].data;
+}
+
+TensorData Weights::value(std::string_view name) const {
+  const std::size_t index = names_.find(name)->second;
+  if (const auto complete = replaced_.find(index); complete != replaced_.end()) return complete->second;
+  const auto product = adapters_.find(index);
+  return product == adapters_.end() ? tensors_[index].data : product->second.applied_to(tensors_[index].data);
+}
+
+std::size_t Weights::index_of(std::string_view name) const {
+  const auto found = names_.find(name);
+  if (found != names_.end()) return found->second;
+  throw Error(Code::weights_mismatch,
+              "the adapter changes '" + printable(name) + "', which the checkpoint does not have",
+              "pass the checkpoint that the adapter was trained on", {.stage = "refit"});
+}
+
+std::int64_t Weights::adapt(const std::string& path, Diagnostics& notes) {
+  Adapter adapter = read_adapter(path, notes);
+  const auto require = [&](bool fits, const std::string& name) {
+    if (fits) return;
+    throw Error(Code::weights_mismatch, "the adapter's sizes do not fit the parameter '" + printable(name) + "'",
+                "pass the checkpoint that the adapter was trained on", {.file = path, .stage = "refit"});
+  };
+  for (auto& [name, product] : adapter.products) {
+    const std::size_t index = index_of(name);
+    const TensorData& weight = tensors_[index].data;
+    const std::int64_t inputs = product.a.element_count() / product.a.shape[0];
+    const std::int64_t rows = weight.shape.empty() ? 0 : weight.shape[0];
+    require(weight.element_count() == inputs * product.b.shape[0] &&
+                rows == (product.transposed ? inputs : product.b.shape[0]),
+            name);
+    adapters_[index] = std::move(product);
+  }
+  for (auto& [name, data] : adapter.complete) {
+    const std::size_t index = index_of(name);
+    require(data.shape == tensors_[index].data.shape, name);
+    replaced_[index] = std::move(data);
+  }
+  return static_cast<std::int64_t>(adapters_.size() + replaced_.size());
 }
 
 }  // namespace whence::derivation

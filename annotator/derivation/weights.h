@@ -1,11 +1,13 @@
 // Weights: the tensors of a checkpoint by name. Their bytes stay in the mapped files.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "annotator/checkpoint/checkpoint.h"
+#include "annotator/derivation/low_rank.h"
 #include "schema/flat_map.h"
 #include "schema/tensor_data.h"
 #include "whence/diagnostics.h"
@@ -20,13 +22,25 @@ class Weights {
     return Weights(checkpoint::read_checkpoint(path, notes));
   }
 
+  // Adds the low-rank products of a PEFT adapter to the parameters that it names, and replaces the parameters that it
+  // holds complete. `path`: the adapter's file or folder, with adapter_config.json. Returns the number of parameters
+  // that it changes. Throws the errors of read_checkpoint(), and Error: weights_mismatch for a parameter that is
+  // unknown or has other sizes; unsupported_feature for adapters other than LoRA.
+  std::int64_t adapt(const std::string& path, Diagnostics& notes);
+
   const std::vector<checkpoint::CheckpointTensor>& tensors() const { return tensors_; }
-  // Returns the tensor with this name or alias; null if there is none.
+  // Returns the tensor of the checkpoint with this name or alias; null if there is none.
   const TensorData* find(std::string_view name) const;
+  // Returns the tensor with the adapter's changes. Requires find(name).
+  TensorData value(std::string_view name) const;
 
  private:
+  std::size_t index_of(std::string_view name) const;
+
   std::vector<checkpoint::CheckpointTensor> tensors_;
-  FlatMap<std::string_view, std::size_t> names_;
+  FlatMap<std::string, std::size_t> names_;
+  std::map<std::size_t, LowRank> adapters_;     // by index of the tensor
+  std::map<std::size_t, TensorData> replaced_;  // by index of the tensor
 };
 
 }  // namespace whence::derivation

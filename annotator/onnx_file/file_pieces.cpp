@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "annotator/onnx_file/wire_out.h"
 
@@ -31,6 +32,12 @@ void FilePieces::put(std::string_view text) {
     add({last.data() + last.size() - part.size(), part.size()});
     text.remove_prefix(part.size());
   }
+}
+
+void FilePieces::put_computed(std::uint64_t size, std::function<Bytes()> make) {
+  pieces_.push_back({.size = size, .computed = static_cast<std::int32_t>(computed_.size())});
+  computed_.push_back(std::move(make));
+  size_ += size;
 }
 
 void FilePieces::begin(std::uint32_t field, std::string_view unchanged) {
@@ -70,7 +77,9 @@ bool FilePieces::is_of_file(const char* start) const {
 void FilePieces::write(AtomicFile& to) const {
   std::string head;
   for (const Piece& piece : pieces_) {
-    if (piece.start == nullptr) {
+    if (piece.computed >= 0) {
+      to.write(computed_[static_cast<std::size_t>(piece.computed)]());
+    } else if (piece.start == nullptr) {
       head.clear();
       wire::append_field_head(head, piece.field, piece.size);
       to.write(head);

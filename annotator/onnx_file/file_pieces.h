@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ class FilePieces {
 
   void copy(std::string_view span);  // unchanged bytes of the mapped file
   void put(std::string_view text);   // new bytes
+  // Appends `size` bytes that are computed when the file is written, so that they need no memory before.
+  void put_computed(std::uint64_t size, std::function<Bytes()> make);
   // Begins a message that contains everything up to end(). `unchanged`: the message's field in the mapped file, which
   // is copied if nothing in the message changes; empty to write the message anew.
   void begin(std::uint32_t field, std::string_view unchanged);
@@ -33,6 +36,7 @@ class FilePieces {
     const char* start = nullptr;  // null for the head of a message
     std::uint64_t size = 0;       // for a head, the length of its message
     std::uint32_t field = 0;
+    std::int32_t computed = -1;  // index into computed_
   };
   struct Message {
     std::size_t piece = 0;
@@ -47,6 +51,7 @@ class FilePieces {
   std::shared_ptr<MappedFile> file_;
   std::vector<Piece> pieces_;
   std::vector<std::string> added_;  // blocks with stable addresses
+  std::vector<std::function<Bytes()>> computed_;
   std::vector<Message> open_;
   std::uint64_t size_ = 0;
 };

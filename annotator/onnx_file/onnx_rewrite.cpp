@@ -4,6 +4,7 @@
 
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/read_parts.h"
+#include "annotator/onnx_file/tensor_bytes.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/onnx_file/wire_out.h"
 #include "annotator/origin/keys/undo.h"
@@ -136,7 +137,36 @@ class Walk {
     return false;
   }
 
+  // Writes new numbers into the field that holds the present ones, so that only the numbers differ.
+  void edited_tensor(const Field& tensor, const TensorEdit& edit) {
+    int data_type = 0;
+    for (const Field& field : Fields(tensor.bytes, place_)) {
+      if (field.is_varint(proto::tensor::data_type)) data_type = static_cast<int>(field.value);
+    }
+    bool written = false;
+    pieces_.begin(tensor.number, {});
+    for (const Field& field : Fields(tensor.bytes, place_)) {
+      const bool is_raw = field.is_bytes(proto::tensor::raw_data);
+      if (!is_raw && !is_typed_data(field.number)) {
+        pieces_.copy(field.span);
+      } else if (!written) {
+        written = true;
+        if (is_raw) {
+          pieces_.begin(field.number, {});
+          pieces_.put_computed(edit.size, edit.make);
+          pieces_.end();
+        } else {
+          pieces_.put(typed_field(field.number, as_text(edit.make().in_memory().value()), data_type));
+        }
+      }
+    }
+    pieces_.end();
+    changes_ = true;
+  }
+
   void tensor(const Field& tensor, std::string_view field_span) {
+    const auto edit = edit_.tensors.find(static_cast<std::uint64_t>(tensor.bytes.data() - text_.data()));
+    if (edit != edit_.tensors.end()) return edited_tensor(tensor, edit->second);
     if (!has_new_location(tensor.bytes)) return pieces_.copy(field_span);
     pieces_.begin(tensor.number, {});
     for (const Field& field : Fields(tensor.bytes, place_)) {
@@ -242,7 +272,7 @@ class Walk {
     const auto holds_sparse = [](const Field& field) {
       return field.is_bytes(proto::attribute::sparse_tensor) || field.is_bytes(proto::attribute::sparse_tensors);
     };
-    bool any = !edit_.locations.empty();
+    bool any = !edit_.locations.empty() || !edit_.tensors.empty();
     for (const Field& field : Fields(bytes, place_)) any |= holds_graph(field);
     if (!any) return pieces_.copy(field_span);
     begin(Field{.number = proto::node::attribute, .type = wire::WireType::bytes, .bytes = bytes, .span = field_span});

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -56,13 +58,20 @@ class NodeEditor {
   virtual NodeEdit edit(const NodeView&) { return {}; }
 };
 
+// New content of a tensor that is stored in the model's file, in the layout of raw data.
+struct TensorEdit {
+  std::uint64_t size = 0;       // bytes; those of the present content
+  std::function<Bytes()> make;  // called when the file is written, or before for a typed field
+};
+
 struct ModelEdit {
   std::optional<std::int64_t> ir_version;  // replaces the version
   std::vector<std::string_view> dropped_keys;
   std::vector<std::pair<std::string_view, std::string>> added;
   // New locations of external data. They do not count as a change by themselves.
   Locations locations = {};
-  bool restores_data = false;  // restores the former names of data files
+  bool restores_data = false;                        // restores the former names of data files
+  std::map<std::uint64_t, TensorEdit> tensors = {};  // by the position of the tensor's message in the file
 };
 
 class OnnxRewrite {

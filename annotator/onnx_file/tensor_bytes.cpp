@@ -1,9 +1,11 @@
 #include "annotator/onnx_file/tensor_bytes.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/wire_in.h"
+#include "annotator/onnx_file/wire_out.h"
 #include "schema/dtype.h"
 
 namespace whence::onnx_file {
@@ -37,6 +39,33 @@ std::size_t element_size(const wire::Field& field, int data_type) {
 }
 
 }  // namespace
+
+bool is_typed_data(std::uint32_t field) {
+  return field == fields::float_data || field == fields::int32_data || field == fields::int64_data ||
+         field == fields::double_data || field == fields::uint64_data;
+}
+
+std::string typed_field(std::uint32_t field, std::string_view raw, int data_type) {
+  std::string content;
+  if (field == fields::float_data || field == fields::double_data) {
+    content = raw;
+  } else {
+    const wire::Field of_field{.number = field, .type = wire::WireType::bytes, .bytes = {}, .span = {}};
+    const std::size_t size = element_size(of_field, data_type);
+    const DType dtype = from_onnx(data_type);
+    const bool has_sign = dtype == DType::int8 || dtype == DType::int16 || dtype == DType::int32;
+    for (std::size_t at = 0; at + size <= raw.size(); at += size) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, raw.data() + at, size);
+      // Negative numbers are stored as 64 bits.
+      if (has_sign && (bits >> (8 * size - 1) & 1U) != 0) bits |= ~std::uint64_t{0} << (8 * size - 1);
+      wire::append_varint(content, bits);
+    }
+  }
+  std::string text;
+  wire::append_field(text, field, content);
+  return text;
+}
 
 std::string_view TensorBytes::of(const OnnxTensor& tensor, std::string& typed) {
   if (tensor.external) return external_.of(tensor);

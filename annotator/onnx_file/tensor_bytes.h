@@ -2,6 +2,7 @@
 // typed field or as external data.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,11 @@
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::onnx_file {
+
+// Returns true for the number of a field with a tensor's elements other than raw_data.
+bool is_typed_data(std::uint32_t field);
+// Returns a packed field with elements in the layout of raw data. `data_type`: onnx::TensorProto::DataType.
+std::string typed_field(std::uint32_t field, std::string_view raw, int data_type);
 
 class TensorBytes {
  public:

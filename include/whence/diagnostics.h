@@ -42,6 +42,7 @@ enum class Code : std::uint16_t {
   libtorch_crash = 208,
   file_changed = 209,
   tool_failed = 210,
+  weights_mismatch = 211,
   // 03xx unsupported
   no_converter = 301,
   converter_refused = 302,

@@ -15,7 +15,7 @@
 namespace whence::sidecar_form {
 
 inline constexpr std::string_view format = "whence-sidecar";
-inline constexpr std::size_t inline_limit = 4096;  // larger constants (in bytes) are left out of the file
+inline constexpr std::size_t inline_limit = 4096;  // larger constants and buffers (in bytes) are left out of the file
 
 struct Table {
   std::string_view name;
@@ -33,8 +33,8 @@ inline const Table stacks{"stacks", {"frames"}};
 inline const Table parameters{
     "parameters",
     {"name", "aliases", "kind", "trainable", "persistent", "dtype", "shape", "file", "member", "offset", "bytes",
-     "digest", "digest_transposed", "digest_float16", "digest_bfloat16", "sketch"},
-    1};
+     "digest", "digest_transposed", "digest_float16", "digest_bfloat16", "sketch", "data"},
+    2};
 inline const Table constants{"constants", {"name", "dtype", "shape", "bytes", "data", "digest", "ops"}};
 inline const Table values{"values", {"name", "kind", "dtype", "dims", "source", "index", "known"}};
 inline const Table inputs{"inputs", {"name", "value"}};

@@ -182,6 +182,12 @@ class ProgramReader {
       parameter.digests.float16 = row.next().word_or_null();
       parameter.digests.bfloat16 = row.next().word_or_null();
       parameter.sketch = sketch(row.next());
+      const Cell content = row.next();
+      if (const std::string_view text = content.word_or_null(); !text.empty()) {
+        auto held = from_base64(text);
+        if (!held || held->size() != data.bytes.size()) content.corrupt("the data are not base64 of the stated bytes");
+        data.bytes = Bytes::owned(std::move(*held)).stored_in(data.bytes.file(), data.bytes.offset());
+      }
       return parameter;
     });
   }

@@ -18,7 +18,7 @@
 namespace whence {
 
 inline constexpr int sidecar_major = 1;
-inline constexpr int sidecar_minor = 3;
+inline constexpr int sidecar_minor = 4;
 
 // Identifies an ONNX file that was exported from the program, so that a mismatch can be reported.
 struct Binding {

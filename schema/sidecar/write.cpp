@@ -225,6 +225,10 @@ class Writer {
       row.word_or_null(parameter.digests.float16);
       row.word_or_null(parameter.digests.bfloat16);
       row.word_or_null(to_base64(std::as_bytes(std::span(parameter.sketch))));
+      // A checkpoint does not have the buffers that are not persistent, such as the frequencies of rotary positions.
+      const auto bytes = parameter.data.bytes.in_memory();
+      const bool held = !parameter.persistent && bytes && bytes->size() <= sidecar_form::inline_limit;
+      row.word_or_null(held ? to_base64(*bytes) : "");
     });
   }
 

@@ -19,7 +19,7 @@ def validator():
 
 
 def sample():
-    return json.loads((SCHEMA_FOLDER / "fixtures/v1.3/sample.whence.json").read_text())
+    return json.loads((SCHEMA_FOLDER / "fixtures/v1.4/sample.whence.json").read_text())
 
 
 def test_frozen_files_exist():

@@ -31,6 +31,11 @@ ExitCode run(int argc, char** argv) {
     std::cout << name_of(derivation.verdict) << "  " << tensor.name << "  " << derivation.bytes << "  "
               << (derivation.expression ? to_text(*derivation.expression) : "") << "  " << derivation.remark << "\n";
   }
+  for (const app::AttestedNode& node : report.nodes) {
+    if (node.verdict != derivation::NodeVerdict::unaccounted) continue;
+    all = false;
+    std::cout << "node  " << node.op_type << "  " << node.name << "\n";
+  }
   return all ? ExitCode::ok : ExitCode::findings;
 }
 

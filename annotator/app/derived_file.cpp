@@ -1,0 +1,99 @@
+#include "annotator/app/derived_file.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "annotator/app/fitting_sidecar.h"
+#include "annotator/derivation/expression_json.h"
+#include "schema/files/files.h"
+#include "schema/files/sha256.h"
+#include "schema/printable.h"
+
+namespace whence::app {
+
+using derivation::Derivation;
+using derivation::Verdict;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+DerivedFile open_model(const std::string& path, Diagnostics& notes) {
+  DerivedFile file;
+  file.model = std::make_unique<const onnx_file::OnnxSummary>(unwrap(onnx_file::read_onnx_summary(path), notes));
+  file.tensors = std::make_unique<const derivation::FileTensors>(*file.model);
+  file.contents = std::make_unique<derivation::Contents>(path);
+  return file;
+}
+
+std::optional<Verdict> verdict_of(const std::string& name) {
+  for (const Verdict verdict : derivation::all_verdicts) {
+    if (name_of(verdict) == name) return verdict;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+derivation::Sources DerivedFile::sources(const derivation::Weights& weights) const {
+  return {weights, [this](const std::string& name) {
+            const derivation::TensorNumber tensor = tensors->find(name);
+            if (tensor == derivation::no_tensor) {
+              throw Error(Code::corrupt_file,
+                          "the file has no tensor '" + printable(name) + "', which a derivation keeps",
+                          "write the statement again", {.stage = "refit"});
+            }
+            return contents->data((*tensors)[tensor]);
+          }};
+}
+
+DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& from, Diagnostics& notes) {
+  DerivedFile file = open_model(model, notes);
+  const auto weights = derivation::Weights::read(from.weights, notes);
+  std::optional<derivation::ProgramConstants> constants;
+  if (!from.sidecar.empty()) constants.emplace(unwrap(read_sidecar(from.sidecar), notes).program);
+  file.derivations = derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr);
+  return file;
+}
+
+DerivedFile read_statement(const std::string& model, const std::string& statement, Diagnostics& notes) {
+  DerivedFile file = open_model(model, notes);
+  const Place place{.file = statement, .stage = "read"};
+  const auto text = MappedFile::open(statement);
+  const Json json = Json::parse(text->text(), nullptr, /*allow_exceptions=*/false);
+  const auto corrupt = [&](const std::string& what) {
+    return Error(Code::corrupt_file, "the statement " + what, "write it again with `whence attest`", place);
+  };
+  if (!json.is_object() || !json.contains("predicate") || !json["predicate"].contains("tensors")) {
+    throw Error(Code::wrong_kind, "the file is not a statement of `whence attest`",
+                "pass the file of `whence attest -o`", place);
+  }
+  const std::string digest = sha256_of_file(model);
+  const Json& subjects = json.contains("subject") ? json["subject"] : Json::array();
+  const bool is_subject = subjects.is_array() && !subjects.empty() && subjects[0].is_object() &&
+                          subjects[0].contains("digest") && subjects[0]["digest"].is_object() &&
+                          subjects[0]["digest"].value("sha256", "") == digest;
+  if (!is_subject) {
+    throw Error(Code::sidecar_mismatch, "the statement is about another file", "pass the statement of this file",
+                place);
+  }
+  const Json& rows = json["predicate"]["tensors"];
+  if (!rows.is_array() || rows.size() != file.tensors->all().size())
+    throw corrupt("does not list the tensors of the file");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Json& row = rows[i];
+    if (!row.is_object() || !row.contains("verdict") || !row["verdict"].is_string())
+      throw corrupt("has a tensor without a verdict");
+    const auto verdict = verdict_of(row["verdict"].get<std::string>());
+    if (!verdict) throw corrupt("has an unknown verdict");
+    Derivation derivation{.verdict = *verdict};
+    derivation.bytes = file.contents->of(file.tensors->all()[i]).size();
+    if (row.contains("derivation")) derivation.expression = derivation::expression_from(row["derivation"], place);
+    const bool needs_expression = *verdict == Verdict::exact || *verdict == Verdict::bounded;
+    if (needs_expression && !derivation.expression) throw corrupt("has a tensor without its derivation");
+    file.derivations.push_back(std::move(derivation));
+  }
+  return file;
+}
+
+}  // namespace whence::app

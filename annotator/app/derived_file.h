@@ -1,0 +1,35 @@
+// A model with the derivation of each of its tensors: found with a checkpoint, or read from a statement.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "annotator/derivation/derive.h"
+#include "annotator/derivation/evaluate.h"
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::app {
+
+struct DerivedFile {
+  std::unique_ptr<const onnx_file::OnnxSummary> model;
+  std::unique_ptr<const derivation::FileTensors> tensors;
+  std::unique_ptr<derivation::Contents> contents;
+  std::vector<derivation::Derivation> derivations;  // in the order of `tensors`
+
+  derivation::Sources sources(const derivation::Weights& weights) const;
+};
+
+struct CheckpointAndProgram {
+  std::string weights;       // the checkpoint
+  std::string sidecar = {};  // the program; empty: none
+};
+
+// Throws as reading the model, the checkpoint and the sidecar.
+DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& from, Diagnostics& notes);
+
+// Reads the derivations from a statement of `whence attest`. Throws as reading the model, and Error: corrupt_file;
+// sidecar_mismatch if the statement is of another file.
+DerivedFile read_statement(const std::string& model, const std::string& statement, Diagnostics& notes);
+
+}  // namespace whence::app

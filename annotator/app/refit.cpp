@@ -1,0 +1,155 @@
+#include "annotator/app/refit.h"
+
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "annotator/app/derived_file.h"
+#include "annotator/app/separate_files.h"
+#include "annotator/derivation/element_views.h"
+#include "annotator/derivation/evaluate.h"
+#include "annotator/onnx_file/tensor_rewrite.h"
+#include "schema/printable.h"
+
+namespace whence::app {
+namespace {
+
+using derivation::Derivation;
+using derivation::Expression;
+using derivation::FileTensor;
+using derivation::ParameterStep;
+using derivation::Verdict;
+using derivation::Weights;
+
+class Refit {
+ public:
+  Refit(const DerivedFile& file, const Weights& weights, const std::string& path)
+      : file_(file), weights_(weights), place_{.file = path, .stage = "refit"} {}
+
+  RefitReport check() {
+    RefitReport report;
+    std::set<std::string> used;
+    for (std::size_t i = 0; i < file_.derivations.size(); ++i) {
+      const Derivation& derivation = file_.derivations[i];
+      const FileTensor& tensor = file_.tensors->all()[i];
+      switch (derivation.verdict) {
+        case Verdict::constant:
+          ++report.constants;
+          break;
+        case Verdict::calibrated:
+          ++report.calibrated;
+          break;
+        case Verdict::unaccounted:
+          refuse("the origin of the tensor '" + printable(tensor.name) + "' is unknown" +
+                     (derivation.remark.empty() ? "" : ": " + derivation.remark),
+                 "`whence attest` lists what is known; export, optimise and quantise the new model instead");
+          break;
+        case Verdict::bounded:
+          report.bounded.emplace_back(tensor.name);
+          [[fallthrough]];
+        case Verdict::exact:
+          ++report.replaced;
+          for_each_parameter(*derivation.expression,
+                             [&](const ParameterStep& step) { check(step, tensor.name, used); });
+      }
+    }
+    for (const auto& each : weights_.tensors()) {
+      if (!used.contains(each.name)) report.unused.push_back(each.name);
+    }
+    if (!problems_.empty()) throw Error(problems_);
+    return report;
+  }
+
+  std::vector<onnx_file::NewTensor> new_tensors() const {
+    std::vector<onnx_file::NewTensor> tensors;
+    for (std::size_t i = 0; i < file_.derivations.size(); ++i) {
+      const Derivation& derivation = file_.derivations[i];
+      if (!derivation.expression) continue;
+      const FileTensor& tensor = file_.tensors->all()[i];
+      tensors.push_back({tensor.tensor, [this, &tensor, &derivation] { return make(tensor, derivation); }});
+    }
+    return tensors;
+  }
+
+ private:
+  Bytes make(const FileTensor& tensor, const Derivation& derivation) const {
+    const TensorData data = evaluate(*derivation.expression, file_.sources(weights_));
+    if (data.bytes.size() != derivation.bytes) {
+      throw Error(Code::internal, "the new tensor '" + printable(tensor.name) + "' has another size",
+                  "please report this with the files", place_);
+    }
+    return data.bytes;
+  }
+
+  void check(const ParameterStep& step, std::string_view tensor, std::set<std::string>& used) {
+    const TensorData* const found = weights_.find(step.name);
+    if (found == nullptr || found->shape != step.dims) {
+      if (!reported_.insert(step.name).second) return;
+      refuse(found == nullptr ? "the new checkpoint has no parameter '" + printable(step.name) + "'"
+                              : "the parameter '" + printable(step.name) + "' has other sizes in the new checkpoint",
+             "pass a checkpoint of the same model; a model with other sizes must be exported");
+      return;
+    }
+    used.insert(step.name);
+    for (const std::string& equal : step.equals) {
+      used.insert(equal);
+      const TensorData* const other = weights_.find(equal);
+      const bool still_equal =
+          other != nullptr && other->dtype == found->dtype &&
+          derivation::text_of(weights_.value(equal)) == derivation::text_of(weights_.value(step.name));
+      if (still_equal) continue;
+      refuse("the tensor '" + printable(tensor) + "' stands for the parameters '" + printable(step.name) + "' and '" +
+                 printable(equal) + "', which were equal and no longer are",
+             "export the new model; or refit a file whose nodes name their modules (whence annotate)");
+      return;
+    }
+  }
+
+  void refuse(std::string message, std::string remedy) {
+    problems_.push_back(
+        Error(Code::weights_mismatch, std::move(message), std::move(remedy), place_).diagnostics().front());
+  }
+
+  const DerivedFile& file_;
+  const Weights& weights_;
+  Place place_;
+  Diagnostics problems_;
+  std::set<std::string> reported_;
+};
+
+}  // namespace
+
+RefitReport refit(const std::string& model, const RefitOptions& options) {
+  if (options.base.empty() == options.statement.empty()) {
+    throw Error(Code::usage,
+                options.base.empty() ? "the first checkpoint is missing" : "--base and --statement were both passed",
+                "pass --base with the checkpoint that the file was made from, or --statement with the output of "
+                "`whence attest`",
+                {.stage = "command line"});
+  }
+  if (options.weights.empty() && (options.lora.empty() || options.base.empty())) {
+    throw Error(Code::usage, "there are no new weights", "pass --weights with the new checkpoint, or --base and --lora",
+                {.stage = "command line"});
+  }
+  const std::vector<NamedFile> inputs = {
+      {"the model", model},           {"--base", options.base}, {"--statement", options.statement},
+      {"--weights", options.weights}, {"--lora", options.lora}, {"the sidecar", options.sidecar}};
+  std::optional<onnx_file::ModelOutput> output;
+  if (!options.output.empty()) {
+    output = model_output(inputs, {"--output", options.output}, InPlace::refused, options.overwrite);
+  }
+  Diagnostics notes;
+  const DerivedFile file = options.base.empty() ? read_statement(model, options.statement, notes)
+                                                : derive_file(model, {options.base, options.sidecar}, notes);
+  Weights weights = Weights::read(options.weights.empty() ? options.base : options.weights, notes);
+  std::int64_t adapted = 0;
+  if (!options.lora.empty()) adapted = weights.adapt(options.lora, notes);
+  Refit refit(file, weights, model);
+  RefitReport report = refit.check();
+  report.adapted = adapted;
+  report.notes = std::move(notes);
+  if (output) rewrite_tensors(*file.model, model, *output, refit.new_tensors());
+  return report;
+}
+
+}  // namespace whence::app

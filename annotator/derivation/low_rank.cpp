@@ -1,0 +1,129 @@
+#include "annotator/derivation/low_rank.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "annotator/program/tensor_values.h"
+#include "schema/files/files.h"
+#include "schema/printable.h"
+
+namespace whence::derivation {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::string_view remedy = "merge the adapter with PEFT (merge_and_unload) and pass the merged checkpoint";
+
+struct Config {
+  double alpha = 8;
+  bool uses_root = false, transposed = false;
+  std::map<std::string, double> alphas;  // by ending of a module's name
+
+  double scale(const std::string& module, std::int64_t rank) const {
+    double chosen = alpha;
+    for (const auto& [pattern, each] : alphas) {
+      if (module == pattern || module.ends_with("." + pattern)) chosen = each;
+    }
+    return chosen / (uses_root ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank));
+  }
+};
+
+Config read_config(const std::string& path) {
+  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
+  const std::string file = (folder / "adapter_config.json").string();
+  const Place place{.file = file, .stage = "read"};
+  const Json json = Json::parse(MappedFile::open(file)->text(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    throw Error(Code::corrupt_file, "the adapter's configuration is not a JSON object", "save the adapter again",
+                place);
+  const bool is_lora = json.value("peft_type", "LORA") == "LORA" && !json.value("use_dora", false);
+  if (!is_lora) throw Error(Code::unsupported_feature, "the adapter is not a plain LoRA", std::string(remedy), place);
+  Config config;
+  config.alpha = json.value("lora_alpha", config.alpha);
+  config.uses_root = json.value("use_rslora", false);
+  config.transposed = json.value("fan_in_fan_out", false);
+  if (json.contains("alpha_pattern") && json["alpha_pattern"].is_object()) {
+    for (const auto& [pattern, alpha] : json["alpha_pattern"].items()) {
+      if (alpha.is_number()) config.alphas[pattern] = alpha.get<double>();
+    }
+  }
+  return config;
+}
+
+std::string without_prefix(std::string name) {
+  for (const std::string_view prefix : {"base_model.model.", "base_model."}) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name;
+}
+
+std::vector<double> elements_of(const TensorData& data) {
+  const auto elements = program::Elements::of(data);
+  std::vector<double> numbers(elements ? elements->size() : 0);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = elements->number(i);
+  return numbers;
+}
+
+}  // namespace
+
+TensorData LowRank::applied_to(const TensorData& weight) const {
+  const std::int64_t rank = a.shape[0], inputs = a.element_count() / rank, outputs = b.shape[0];
+  const std::vector<double> first = elements_of(a), second = elements_of(b), old = elements_of(weight);
+  std::vector<float> changed(old.size());
+  std::vector<double> row(static_cast<std::size_t>(inputs));
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    std::ranges::fill(row, 0);
+    for (std::int64_t r = 0; r < rank; ++r) {
+      const double factor = second[static_cast<std::size_t>(o * rank + r)];
+      const double* const from = first.data() + r * inputs;
+      for (std::int64_t i = 0; i < inputs; ++i) row[static_cast<std::size_t>(i)] += factor * from[i];
+    }
+    for (std::int64_t i = 0; i < inputs; ++i) {
+      const auto at = static_cast<std::size_t>(transposed ? i * outputs + o : o * inputs + i);
+      changed[at] = static_cast<float>(old[at] + scale * row[static_cast<std::size_t>(i)]);
+    }
+  }
+  TensorData result{DType::float32, weight.shape, Bytes::copy_of(changed.data(), changed.size() * sizeof(float))};
+  return program::cast_tensor(result, weight.dtype).value();
+}
+
+Adapter read_adapter(const std::string& path, Diagnostics& notes) {
+  const Config config = read_config(path);
+  Adapter adapter;
+  for (checkpoint::CheckpointTensor& tensor : checkpoint::read_checkpoint(path, notes)) {
+    std::string name = without_prefix(tensor.name);
+    static constexpr std::array<std::string_view, 2> factors = {".lora_A", ".lora_B"};
+    bool is_factor = false;
+    for (const std::string_view factor : factors) {
+      const std::size_t at = name.find(factor);
+      if (at == std::string::npos) continue;
+      LowRank& product = adapter.products[name.substr(0, at) + ".weight"];
+      (factor == factors[0] ? product.a : product.b) = tensor.data;
+      is_factor = true;
+    }
+    if (is_factor) continue;
+    if (name.find(".lora_") != std::string::npos) {
+      throw Error(Code::unsupported_feature,
+                  "the adapter holds '" + printable(name) + "', which is not a plain LoRA of a matrix or convolution",
+                  std::string(remedy), {.file = path, .stage = "read"});
+    }
+    adapter.complete[name] = tensor.data;
+  }
+  for (auto& [name, product] : adapter.products) {
+    if (product.a.shape.size() < 2 || product.b.shape.size() < 2 || product.a.shape[0] != product.b.shape[1]) {
+      throw Error(Code::corrupt_file, "the adapter's matrices of '" + printable(name) + "' do not fit each other",
+                  "save the adapter again", {.file = path, .stage = "read"});
+    }
+    product.scale = config.scale(name.substr(0, name.rfind('.')), product.a.shape[0]);
+    product.transposed = config.transposed;
+  }
+  return adapter;
+}
+
+}  // namespace whence::derivation
