@@ -14,6 +14,11 @@ using derivation::FileTensor;
 AttestReport attest(const std::string& model_path, const AttestOptions& options) {
   AttestReport report;
   DerivedFile file = derive_file(model_path, {options.weights, options.sidecar}, report.notes);
+  std::vector<derivation::NodeVerdict> verdicts;
+  if (!options.sidecar.empty()) {
+    const Program program = unwrap(read_sidecar(options.sidecar), report.notes).program;
+    verdicts = derivation::node_verdicts(*file.model, program, *file.tensors, file.derivations);
+  }
   for (std::size_t i = 0; i < file.derivations.size(); ++i) {
     const FileTensor& tensor = file.tensors->all()[i];
     std::set<std::string> modules;
@@ -28,11 +33,8 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
                               std::move(file.derivations[i]),
                               {modules.begin(), modules.end()}});
   }
-  if (options.sidecar.empty()) return report;
-  const Program program = unwrap(read_sidecar(options.sidecar), report.notes).program;
   const auto nodes = onnx_file::all_nodes(file.model->graph);
-  const std::vector<derivation::NodeVerdict> verdicts = derivation::node_verdicts(*file.model, program);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
     const onnx_file::OnnxNode& node = *nodes[i];
     const std::string_view name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
     report.nodes.push_back(

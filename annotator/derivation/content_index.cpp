@@ -205,7 +205,8 @@ std::optional<std::vector<Piece>> ContentIndex::pieces(const std::vector<std::ui
     if (!std::get<0>(best_rank)) found.push_back({best->parameter, best->direction, {}});
     add_index(found.back().runs, best->index);
   }
-  return found;
+  const bool all_regular = std::ranges::all_of(found, is_regular, &Piece::runs);
+  return all_regular ? std::optional(std::move(found)) : std::nullopt;
 }
 
 Expression ContentIndex::joined_pieces(const std::vector<Piece>& pieces, const NameFit& fit) const {

@@ -67,6 +67,7 @@ class Deriver {
       if (!known(range)) found(range).verdict = Verdict::calibrated;
     }
     find_constants();
+    refuse_rare_rules();
     drop_certain_equals();
     return std::move(found_);
   }
@@ -393,6 +394,28 @@ class Deriver {
       const bool is_structure =
           (is_integral(data.dtype) || data.dtype == DType::boolean) && data.element_count() <= max_structure;
       if (is_structure || (constants_ != nullptr && constants_->holds(data))) found(number).verdict = Verdict::constant;
+    }
+  }
+
+  // One run of a tool uses one rule for its scales. Another rule in a few tensors is a changed scale that happens to be
+  // the result of that rule.
+  void refuse_rare_rules() {
+    std::map<std::pair<Layout, ScaleRule>, std::size_t> uses;
+    const auto rule_of = [&](const Derivation& each) -> const Scheme* {
+      const auto* step = each.expression ? std::get_if<QuantiseStep>(&each.expression->step) : nullptr;
+      return step != nullptr && step->part == QuantiseStep::Part::scales ? &step->scheme : nullptr;
+    };
+    for (const Derivation& each : found_) {
+      if (const Scheme* scheme = rule_of(each)) ++uses[{scheme->layout, scheme->scale_rule}];
+    }
+    for (Derivation& each : found_) {
+      const Scheme* const scheme = rule_of(each);
+      if (scheme == nullptr) continue;
+      const std::size_t own = uses[{scheme->layout, scheme->scale_rule}];
+      const bool is_rare = std::ranges::any_of(
+          uses, [&](const auto& use) { return use.first.first == scheme->layout && use.second > 3 * own; });
+      if (is_rare)
+        each = {Verdict::unaccounted, {}, "its scale follows another rule than those of the other tensors", each.bytes};
     }
   }
 

@@ -120,6 +120,7 @@ std::optional<Expression> Likeness::find_lines(const SampledTensor& tensor, Dire
     if (!continues) pieces.push_back({found->parameter, found->direction});
     add_index(pieces.back().runs, found->runs[0].first);
   }
+  if (!std::ranges::all_of(pieces, is_regular, &Piece::runs)) return {};
   std::vector<Expression> parts;
   for (const Piece& piece : pieces) {
     parts.push_back(lines_of(leaf(piece.parameter), weights_.tensors()[piece.parameter].data.shape, piece));

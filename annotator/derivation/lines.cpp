@@ -1,5 +1,7 @@
 #include "annotator/derivation/lines.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "schema/element_count.h"
@@ -11,7 +13,53 @@ bool is_complete(const std::vector<Run>& runs, std::int64_t size) {
   return runs.size() == 1 && runs[0].first == 0 && runs[0].count == size && (runs[0].step == 1 || size == 1);
 }
 
+// Returns the first line of each block of `size` lines; empty if a run with another step has more than one line.
+std::vector<std::int64_t> block_starts(const std::vector<Run>& runs, std::int64_t size) {
+  std::vector<std::int64_t> starts;
+  for (const Run& run : runs) {
+    if (run.step != 1 && run.count > 1) return {};
+    for (std::int64_t i = 0; i < run.count; i += size) starts.push_back(run.first + i);
+  }
+  return starts;
+}
+
+// Returns true for starts of two nested loops: a + i * step + j * inner_step.
+bool is_nested(const std::vector<std::int64_t>& starts) {
+  const std::size_t count = starts.size();
+  for (std::size_t inner = 1; inner <= count; ++inner) {
+    if (count % inner != 0) continue;
+    const std::int64_t inner_step = inner > 1 ? starts[1] - starts[0] : 0;
+    const std::int64_t step = inner < count ? starts[inner] - starts[0] : 0;
+    bool fits = true;
+    for (std::size_t i = 0; fits && i < count; ++i) {
+      const auto outer = static_cast<std::int64_t>(i / inner), within = static_cast<std::int64_t>(i % inner);
+      fits = starts[i] == starts[0] + outer * step + within * inner_step;
+    }
+    if (fits) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool is_regular(const std::vector<Run>& runs) {
+  if (runs.size() <= 1) return true;
+  const bool with_steps = std::ranges::any_of(runs, [](const Run& run) { return run.count > 1 && run.step != 1; });
+  if (with_steps) {
+    // Every second line, then the others: equal runs at regular places.
+    std::vector<std::int64_t> starts;
+    for (const Run& run : runs) {
+      if (run.count != runs[0].count || run.step != runs[0].step) return false;
+      starts.push_back(run.first);
+    }
+    return is_nested(starts);
+  }
+  std::int64_t size = 0;
+  for (const Run& run : runs) size = std::gcd(size, run.count);
+  const std::vector<std::int64_t> starts = block_starts(runs, size);
+  const std::vector<std::int64_t> lstm = {0, 3 * size, size, 2 * size}, gru = {size, 0, 2 * size};
+  return starts == lstm || starts == gru || is_nested(starts);
+}
 
 void add_index(std::vector<Run>& runs, std::int64_t index) {
   if (!runs.empty()) {

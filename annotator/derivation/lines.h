@@ -25,6 +25,10 @@ inline std::int64_t next_index(const std::vector<Run>& runs) {
   return runs.back().first + runs.back().count * runs.back().step;
 }
 
+// Returns true if tools arrange lines so: one run, blocks of one size in the order of exchanged axes (heads), or the
+// gates of a recurrent layer in ONNX's order. Lines that are repeated, left out or exchanged singly are not regular.
+bool is_regular(const std::vector<Run>& runs);
+
 // Returns the lines as rows of a matrix. `dims`: of the parameter.
 Expression lines_of(Expression parameter, const std::vector<std::int64_t>& dims, const Piece& piece);
 

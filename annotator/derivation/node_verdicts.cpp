@@ -58,9 +58,52 @@ int opset_of(const onnx_file::OnnxSummary& model) {
   return 0;
 }
 
+// Returns the names of the parameters that a node's operations read; empty if its operations are unknown.
+std::set<std::string, std::less<>> parameters_of(const match::NodeMatch& node, const match::Reference& reference) {
+  std::set<std::string, std::less<>> names;
+  for (const match::UnitIndex unit : node.units) {
+    for (const match::ParameterIndex parameter : reference.parameters_of_unit[unit]) {
+      const auto& all = reference.parameters[parameter].names;
+      names.insert(all.begin(), all.end());
+    }
+  }
+  return names;
+}
+
+void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::MatchReport& report,
+                      const match::Reference& reference, const FileTensors& tensors,
+                      std::vector<Derivation>& derivations) {
+  FlatMap<const OnnxNode*, std::size_t> numbers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) numbers.emplace(nodes[i], i);
+  for (std::size_t i = 0; i < derivations.size(); ++i) {
+    Derivation& derivation = derivations[i];
+    if (!derivation.expression) continue;
+    for (const Use& use : tensors.all()[i].uses) {
+      const auto number = numbers.find(use.node);
+      if (number == numbers.end() || number->second >= report.nodes.size()) continue;
+      const auto allowed = parameters_of(report.nodes[number->second], reference);
+      if (allowed.empty()) continue;
+      std::string other;
+      for_each_parameter(*derivation.expression, [&](const ParameterStep& step) {
+        const bool fits = allowed.contains(step.name) || std::ranges::any_of(step.equals, [&](const std::string& name) {
+                            return allowed.contains(name);
+                          });
+        if (!fits && other.empty()) other = step.name;
+      });
+      if (other.empty()) continue;
+      derivation = {Verdict::unaccounted,
+                    {},
+                    "holds " + other + " where the program reads " + *allowed.begin(),
+                    derivation.bytes};
+      break;
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<NodeVerdict> node_verdicts(const onnx_file::OnnxSummary& model, const Program& program) {
+std::vector<NodeVerdict> node_verdicts(const onnx_file::OnnxSummary& model, const Program& program,
+                                       const FileTensors& tensors, std::vector<Derivation>& derivations) {
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const match::Reference reference = match::make_reference(program, opset_of(model));
   const match::MatchReport report = match_model(model, reference);
@@ -74,6 +117,7 @@ std::vector<NodeVerdict> node_verdicts(const onnx_file::OnnxSummary& model, cons
                        : is_size                        ? NodeVerdict::size
                                                         : NodeVerdict::unaccounted);
   }
+  refuse_misplaced(nodes, report, reference, tensors, derivations);
   return verdicts;
 }
 

@@ -1,11 +1,13 @@
-// Which nodes of a file compute what the program computes. Nodes are compared with the recorded program by structure
-// and weights; what their metadata states counts little, because it can be forged.
+// Compares the nodes of a file with a recorded program, by structure and weights: which nodes compute what the program
+// computes, and which tensors are read where the program reads other parameters.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "annotator/derivation/derive.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/program.h"
 
@@ -19,8 +21,9 @@ enum class NodeVerdict : std::uint8_t {
 };
 std::string_view name_of(NodeVerdict verdict);
 
-// Returns a verdict for each node of onnx_file::all_nodes(model.graph). Nodes of functions are unaccounted. Throws the
-// errors of match_model().
-std::vector<NodeVerdict> node_verdicts(const onnx_file::OnnxSummary& model, const Program& program);
+// Returns a verdict for each node of onnx_file::all_nodes(model.graph). A tensor whose parameters are not those of the
+// operations that read it becomes unaccounted. Throws the errors of match_model().
+std::vector<NodeVerdict> node_verdicts(const onnx_file::OnnxSummary& model, const Program& program,
+                                       const FileTensors& tensors, std::vector<Derivation>& derivations);
 
 }  // namespace whence::derivation
