@@ -67,7 +67,7 @@ class Deriver {
       if (!known(range)) found(range).verdict = Verdict::calibrated;
     }
     find_constants();
-    refuse_rare_rules();
+    choose_scale_rules();
     drop_certain_equals();
     return std::move(found_);
   }
@@ -397,25 +397,37 @@ class Deriver {
     }
   }
 
-  // One run of a tool uses one rule for its scales. Another rule in a few tensors is a changed scale that happens to be
-  // the result of that rule.
-  void refuse_rare_rules() {
-    std::map<std::pair<Layout, ScaleRule>, std::size_t> uses;
-    const auto rule_of = [&](const Derivation& each) -> const Scheme* {
-      const auto* step = each.expression ? std::get_if<QuantiseStep>(&each.expression->step) : nullptr;
-      return step != nullptr && step->part == QuantiseStep::Part::scales ? &step->scheme : nullptr;
+  // One run of a tool uses one rule for its scales. Chooses the rule that gives most of them, and refuses tensors whose
+  // scale does not follow from it: it may have been changed to what another rule gives by chance.
+  void choose_scale_rules() {
+    constexpr std::size_t rules = 4;
+    const auto has = [](const Scheme& scheme, std::size_t rule) { return (scheme.equal_rules >> rule & 1U) != 0; };
+    const auto step_of = [](Derivation& each) {
+      return each.expression ? std::get_if<QuantiseStep>(&each.expression->step) : nullptr;
     };
-    for (const Derivation& each : found_) {
-      if (const Scheme* scheme = rule_of(each)) ++uses[{scheme->layout, scheme->scale_rule}];
+    std::map<Layout, std::vector<Scheme>> schemes;
+    for (Derivation& each : found_) {
+      const QuantiseStep* const step = step_of(each);
+      if (step != nullptr && step->part == QuantiseStep::Part::scales)
+        schemes[step->scheme.layout].push_back(step->scheme);
     }
     for (Derivation& each : found_) {
-      const Scheme* const scheme = rule_of(each);
-      if (scheme == nullptr) continue;
-      const std::size_t own = uses[{scheme->layout, scheme->scale_rule}];
-      const bool is_rare = std::ranges::any_of(
-          uses, [&](const auto& use) { return use.first.first == scheme->layout && use.second > 3 * own; });
-      if (is_rare)
+      QuantiseStep* const step = step_of(each);
+      if (step == nullptr) continue;
+      const auto& all = schemes[step->scheme.layout];
+      const auto count = [&](std::size_t rule) {
+        return std::ranges::count_if(all, [&](const Scheme& scheme) { return has(scheme, rule); });
+      };
+      std::size_t common = 0, own = static_cast<std::size_t>(step->scheme.scale_rule);
+      for (std::size_t rule = 0; rule < rules; ++rule) {
+        if (count(rule) > count(common)) common = rule;
+        if (has(step->scheme, rule) && count(rule) > count(own)) own = rule;
+      }
+      step->scheme.scale_rule = static_cast<ScaleRule>(own);
+      const bool is_rare = own != common && count(own) < count(common);
+      if (is_rare && step->part == QuantiseStep::Part::scales) {
         each = {Verdict::unaccounted, {}, "its scale follows another rule than those of the other tensors", each.bytes};
+      }
     }
   }
 

@@ -77,9 +77,18 @@ SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight,
   for (Scheme& scheme : schemes(weight, stored.half_scales)) {
     const GroupScales groups = group_scales(ranges, scheme);
     if (stored_scales(groups, scheme) != stored.scales || !same_zeros(groups, scheme, stored, rows)) continue;
+    // A later scheme differs from the first one that fits in its rule only.
+    const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(scheme.scale_rule));
+    if (finding.exact_integers) {
+      const bool same_range = scheme.low == finding.scheme.low && scheme.is_symmetric == finding.scheme.is_symmetric;
+      if (same_range) finding.scheme.equal_rules |= bit;
+      continue;
+    }
+    scheme.equal_rules = bit;
     finding.exact_scales = true;
     finding.scheme = scheme;
     for (const Rounding rounding : tried_roundings) {
+      if (finding.exact_integers) break;
       scheme.rounding = rounding;
       for (const bool padding : {false, true}) {
         if (padding && scheme.layout != Layout::n_bits) continue;
@@ -87,7 +96,7 @@ SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight,
         if (stored_integers(numbers, scheme, groups) != stored.integers) continue;
         finding.scheme = scheme;
         finding.exact_integers = true;
-        return finding;
+        break;
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "annotator/derivation/element_views.h"
 #include "schema/element_count.h"
 
 namespace whence::derivation {
@@ -46,9 +47,17 @@ Likeness::Likeness(const Weights& weights) : weights_(weights) {
   }
 }
 
-Expression Likeness::leaf(std::uint32_t parameter) const {
+Expression Likeness::leaf(std::uint32_t parameter, const NameFit& fit) const {
   const auto& tensor = weights_.tensors()[parameter];
-  return {ParameterStep{.name = tensor.name, .dtype = DType::float32, .dims = tensor.data.shape}};
+  ParameterStep step{.name = tensor.name, .dtype = DType::float32, .dims = tensor.data.shape};
+  for (const auto& other : weights_.tensors()) {
+    const bool is_equal = &other != &tensor && other.data.dtype == tensor.data.dtype &&
+                          other.data.shape == tensor.data.shape && text_of(other.data) == text_of(tensor.data);
+    if (!is_equal) continue;
+    step.equals.push_back(other.name);
+    step.is_certain = step.is_certain && fit(other.name) < fit(tensor.name);
+  }
+  return {std::move(step)};
 }
 
 std::optional<Expression> Likeness::find(const SampledTensor& tensor, const NameFit& fit) const {
@@ -123,13 +132,13 @@ std::optional<Expression> Likeness::find_lines(const SampledTensor& tensor, Dire
   if (!std::ranges::all_of(pieces, is_regular, &Piece::runs)) return {};
   std::vector<Expression> parts;
   for (const Piece& piece : pieces) {
-    parts.push_back(lines_of(leaf(piece.parameter), weights_.tensors()[piece.parameter].data.shape, piece));
+    parts.push_back(lines_of(leaf(piece.parameter, fit), weights_.tensors()[piece.parameter].data.shape, piece));
   }
   Expression found = joined(std::move(parts));
   if (!by_rows) return transposed(std::move(found));
   const bool is_whole = std::holds_alternative<ReshapeStep>(found.step) && pieces.size() == 1 &&
                         weights_.tensors()[pieces[0].parameter].data.shape == tensor.dims;
-  if (is_whole) return leaf(pieces[0].parameter);
+  if (is_whole) return leaf(pieces[0].parameter, fit);
   return reshaped(std::move(found), {rows, width}, tensor.dims);
 }
 
@@ -147,7 +156,7 @@ std::optional<Expression> Likeness::find_vector(const SampledTensor& tensor, con
     best_rank = rank;
   }
   if (!best) return {};
-  return reshaped(leaf(*best), weights_.tensors()[*best].data.shape, tensor.dims);
+  return reshaped(leaf(*best, fit), weights_.tensors()[*best].data.shape, tensor.dims);
 }
 
 // Finds each slice along the first axis, such as the directions of a recurrent layer.

@@ -44,7 +44,7 @@ class Likeness {
   std::optional<Piece> best_line(const std::vector<double>& line, const std::vector<const Side*>& sides,
                                  const std::optional<Piece>& last, const NameFit& fit) const;
   double likeness(const std::vector<double>& line, const Side& side, std::int64_t index) const;
-  Expression leaf(std::uint32_t parameter) const;
+  Expression leaf(std::uint32_t parameter, const NameFit& fit) const;
 
   const Weights& weights_;
   std::vector<std::optional<program::Elements>> elements_;

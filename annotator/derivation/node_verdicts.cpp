@@ -81,6 +81,7 @@ void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::Ma
     for (const Use& use : tensors.all()[i].uses) {
       const auto number = numbers.find(use.node);
       if (number == numbers.end() || number->second >= report.nodes.size()) continue;
+      if (report.nodes[number->second].confidence > origin::Confidence::matched) continue;
       const auto allowed = parameters_of(report.nodes[number->second], reference);
       if (allowed.empty()) continue;
       std::string other;

@@ -15,9 +15,8 @@ namespace {
 
 constexpr std::size_t max_bytes = std::size_t{1} << 20;  // of a constant
 
-// Returns true if the numbers are equal, or differ by a few roundings of single precision.
-bool same_numbers(const program::Elements& a, const program::Elements& b) {
-  constexpr double bound = 4e-7;
+// Returns true if the numbers are equal, or differ by `bound` times the largest one.
+bool same_numbers(const program::Elements& a, const program::Elements& b, double bound) {
   double largest = 0;
   for (std::size_t i = 0; i < b.size(); ++i) {
     const double number = std::abs(b.number(i));
@@ -150,6 +149,7 @@ bool ProgramConstants::holds(const TensorData& tensor) const {
     }
     return true;
   };
+  const double bound = tensor.dtype == DType::float16 ? 1e-3 : tensor.dtype == DType::bfloat16 ? 8e-3 : 4e-7;
   // Zeros and ones are made without a constant of the program.
   if (all_equal(0) || all_equal(1)) return true;
   if (count == 1 && is_known_number(elements->number(0))) return true;
@@ -157,7 +157,7 @@ bool ProgramConstants::holds(const TensorData& tensor) const {
   for (const auto& [size, constants] : constants_) {
     if (size == 0 || count % size != 0) continue;
     for (const TensorData& constant : constants) {
-      if (same_numbers(*elements, *program::Elements::of(constant))) return true;
+      if (same_numbers(*elements, *program::Elements::of(constant), bound)) return true;
     }
   }
   return false;

@@ -49,6 +49,7 @@ struct Scheme {
   bool is_symmetric = true;
   Groups groups;
   ScaleRule scale_rule = ScaleRule::range_in_double;
+  std::uint8_t equal_rules = 0;  // bit i is set if ScaleRule(i) gives the same scales for this tensor
   Rounding rounding = Rounding::divide_to_even;
   Layout layout = Layout::plain;
   bool half_scales = false;  // scales are float16
