@@ -415,10 +415,15 @@ class Deriver {
       QuantiseStep* const step = step_of(each);
       if (step == nullptr) continue;
       const auto& all = schemes[step->scheme.layout];
+      // ONNX Runtime's quantiser in Python computes in double precision, that of blocks in C++ in single. A tie, which
+      // weights of a new model give, goes to that rule.
+      const bool is_plain = step->scheme.layout == Layout::plain;
+      const auto usual = static_cast<std::size_t>(is_plain ? ScaleRule::range_in_double : ScaleRule::range_in_float);
       const auto count = [&](std::size_t rule) {
-        return std::ranges::count_if(all, [&](const Scheme& scheme) { return has(scheme, rule); });
+        const auto fitting = std::ranges::count_if(all, [&](const Scheme& scheme) { return has(scheme, rule); });
+        return static_cast<double>(fitting) * (rule == usual ? 1.1 : 1.0);
       };
-      std::size_t common = 0, own = static_cast<std::size_t>(step->scheme.scale_rule);
+      std::size_t common = usual, own = static_cast<std::size_t>(step->scheme.scale_rule);
       for (std::size_t rule = 0; rule < rules; ++rule) {
         if (count(rule) > count(common)) common = rule;
         if (has(step->scheme, rule) && count(rule) > count(own)) own = rule;
