@@ -1,18 +1,23 @@
-// Attests an ONNX file: where each of its tensors comes from, proved against a checkpoint.
+// Attests an ONNX file: where each of its tensors comes from, proved against a checkpoint, and which of its nodes
+// compute what the program computes.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "annotator/derivation/derive.h"
+#include "annotator/app/derived_file.h"
 #include "annotator/derivation/node_verdicts.h"
 #include "whence/diagnostics.h"
 
 namespace whence::app {
 
 struct AttestOptions {
-  std::string weights;       // the checkpoint
-  std::string sidecar = {};  // the program, whose constants are not in the checkpoint
+  std::string weights;         // the checkpoint
+  std::string sidecar = {};    // the program; without it, nodes and constants are unaccounted
+  std::string statement = {};  // the file to write: a statement in in-toto's form
+  std::string bom = {};        // the file to write: a bill of materials in CycloneDX's form
 };
 
 struct AttestedTensor {
@@ -28,13 +33,34 @@ struct AttestedNode {
   std::vector<std::string> modules;
 };
 
-struct AttestReport {
-  std::vector<AttestedTensor> tensors;
-  std::vector<AttestedNode> nodes;  // empty without a sidecar
-  Diagnostics notes;
+// A file with its SHA-256.
+struct FileDigest {
+  std::string name, sha256;
 };
 
-// Errors: as reading the model, the checkpoint and the sidecar.
+struct AttestReport {
+  std::vector<FileDigest> model;    // the file, then its data files
+  std::vector<FileDigest> sources;  // the checkpoint's files, then the sidecar
+  std::vector<AttestedTensor> tensors;
+  std::vector<AttestedNode> nodes;
+  std::vector<AbsentParameter> absent;
+  Diagnostics notes;
+
+  struct Count {
+    std::int64_t tensors = 0;
+    std::uint64_t bytes = 0;
+  };
+  Count count(derivation::Verdict verdict) const;
+  std::int64_t count(derivation::NodeVerdict verdict) const;
+  bool all_accounted() const;
+};
+
+// Errors: as reading the model, the checkpoint and the sidecar; cannot_write.
 AttestReport attest(const std::string& model, const AttestOptions& options);
+
+// Returns a statement in the form of in-toto (https://in-toto.io/Statement/v1), as JSON.
+std::string statement_of(const AttestReport& report);
+// Returns a bill of materials in the form of CycloneDX 1.6, as JSON.
+std::string bill_of_materials_of(const AttestReport& report);
 
 }  // namespace whence::app

@@ -2,10 +2,12 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "annotator/app/fitting_sidecar.h"
 #include "annotator/derivation/expression_json.h"
+#include "annotator/program/tensor_values.h"
 #include "schema/files/files.h"
 #include "schema/files/sha256.h"
 #include "schema/printable.h"
@@ -33,7 +35,36 @@ std::optional<Verdict> verdict_of(const std::string& name) {
   return std::nullopt;
 }
 
+// Returns the number that all elements of a tensor are.
+std::optional<double> number_of_all(const TensorData& data) {
+  const auto elements = program::Elements::of(data);
+  if (!elements || elements->size() == 0) return std::nullopt;
+  for (std::size_t i = 1; i < elements->size(); ++i) {
+    if (elements->number(i) != elements->number(0)) return std::nullopt;
+  }
+  return elements->number(0);
+}
+
+std::vector<AbsentParameter> absent_parameters(const std::vector<Derivation>& derivations,
+                                               const derivation::Weights& weights) {
+  std::set<std::string, std::less<>> held;
+  for (const Derivation& derivation : derivations) {
+    if (!derivation.expression) continue;
+    for_each_parameter(*derivation.expression, [&](const derivation::ParameterStep& step) {
+      held.insert(step.name);
+      held.insert(step.equals.begin(), step.equals.end());
+    });
+  }
+  std::vector<AbsentParameter> absent;
+  for (const auto& tensor : weights.tensors()) {
+    if (!held.contains(tensor.name)) absent.push_back({tensor.name, number_of_all(tensor.data)});
+  }
+  return absent;
+}
+
 }  // namespace
+
+bool has_all(const TensorData& data, double number) { return number_of_all(data) == number; }
 
 derivation::Sources DerivedFile::sources(const derivation::Weights& weights) const {
   return {weights, [this](const std::string& name) {
@@ -53,6 +84,7 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
   std::optional<derivation::ProgramConstants> constants;
   if (!from.sidecar.empty()) constants.emplace(unwrap(read_sidecar(from.sidecar), notes).program);
   file.derivations = derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr);
+  file.absent = absent_parameters(file.derivations, weights);
   return file;
 }
 
@@ -92,6 +124,14 @@ DerivedFile read_statement(const std::string& model, const std::string& statemen
     const bool needs_expression = *verdict == Verdict::exact || *verdict == Verdict::bounded;
     if (needs_expression && !derivation.expression) throw corrupt("has a tensor without its derivation");
     file.derivations.push_back(std::move(derivation));
+  }
+  const Json& absent = json["predicate"].contains("absent") ? json["predicate"]["absent"] : Json::array();
+  for (const Json& row : absent) {
+    if (!row.is_object() || !row.contains("name") || !row["name"].is_string())
+      throw corrupt("has an absent parameter without a name");
+    const bool has_number = row.contains("number") && row["number"].is_number();
+    file.absent.push_back(
+        {row["name"].get<std::string>(), has_number ? std::optional(row["number"].get<double>()) : std::nullopt});
   }
   return file;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,14 +12,25 @@
 
 namespace whence::app {
 
+// A parameter of the checkpoint that no tensor of the file holds.
+struct AbsentParameter {
+  std::string name;
+  // The number that all its elements are: exporters leave out biases of zeros and scales of ones.
+  std::optional<double> number = {};
+};
+
 struct DerivedFile {
   std::unique_ptr<const onnx_file::OnnxSummary> model;
   std::unique_ptr<const derivation::FileTensors> tensors;
   std::unique_ptr<derivation::Contents> contents;
   std::vector<derivation::Derivation> derivations;  // in the order of `tensors`
+  std::vector<AbsentParameter> absent;
 
   derivation::Sources sources(const derivation::Weights& weights) const;
 };
+
+// Returns true if all elements of a tensor are this number.
+bool has_all(const TensorData& data, double number);
 
 struct CheckpointAndProgram {
   std::string weights;       // the checkpoint

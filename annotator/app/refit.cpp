@@ -53,6 +53,13 @@ class Refit {
                              [&](const ParameterStep& step) { check(step, tensor.name, used); });
       }
     }
+    for (const AbsentParameter& absent : file_.absent) {
+      const bool is_new = weights_.find(absent.name) != nullptr && absent.number &&
+                          !has_all(weights_.value(absent.name), *absent.number);
+      if (!is_new) continue;
+      refuse("the file was made without the parameter '" + printable(absent.name) + "', which had no effect then",
+             "export the new model instead");
+    }
     for (const auto& each : weights_.tensors()) {
       if (!used.contains(each.name)) report.unused.push_back(each.name);
     }

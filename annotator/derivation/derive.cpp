@@ -183,7 +183,10 @@ class Deriver {
   // Finds a constant of the program that the tool quantised.
   void find_quantised_constant(const QuantisedWeight& weight, const StoredParts& stored) {
     if (constants_ == nullptr) return;
-    for (const TensorData& constant : constants_->of_size(element_count(weight.dims))) {
+    const std::int64_t count = element_count(weight.dims);
+    std::vector<TensorData> candidates = constants_->of_size(count);
+    std::ranges::move(constants_->masks_of_size(count), std::back_inserter(candidates));
+    for (const TensorData& constant : candidates) {
       const auto real = program::cast_tensor(constant, DType::float32);
       if (!real || !is_floating(constant.dtype)) continue;
       const SchemeFinding finding = find_scheme({floats_of(*real), weight.dims}, weight, stored);

@@ -52,6 +52,10 @@ std::vector<Scheme> schemes(const QuantisedWeight& weight, bool half_scales) {
   return found;
 }
 
+// The rounding of ONNX Runtime's blocks in C++ comes first for their layouts, else that of its quantiser in Python: two
+// roundings give the same integers for most tensors.
+constexpr std::array roundings_of_blocks = {Rounding::multiply_from_zero, Rounding::divide_from_zero,
+                                            Rounding::divide_to_even, Rounding::multiply_to_even};
 constexpr std::array tried_roundings = {Rounding::divide_to_even, Rounding::multiply_from_zero,
                                         Rounding::multiply_to_even, Rounding::divide_from_zero};
 
@@ -87,7 +91,7 @@ SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight,
     scheme.equal_rules = bit;
     finding.exact_scales = true;
     finding.scheme = scheme;
-    for (const Rounding rounding : tried_roundings) {
+    for (const Rounding rounding : weight.layout == Layout::plain ? tried_roundings : roundings_of_blocks) {
       if (finding.exact_integers) break;
       scheme.rounding = rounding;
       for (const bool padding : {false, true}) {

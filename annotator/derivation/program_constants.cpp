@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 
@@ -136,6 +137,24 @@ const std::vector<TensorData>& ProgramConstants::of_size(std::int64_t elements) 
   static const std::vector<TensorData> none;
   const auto found = constants_.find(elements);
   return found == constants_.end() ? none : found->second;
+}
+
+std::vector<TensorData> ProgramConstants::masks_of_size(std::int64_t elements) const {
+  std::vector<TensorData> masks;
+  for (const auto& [size, constants] : constants_) {
+    if (size < 2 || elements % size != 0) continue;
+    for (const TensorData& constant : constants) {
+      if (constant.dtype != DType::boolean) continue;
+      const auto conditions = program::Elements::of(constant);
+      std::vector<float> numbers;
+      for (std::int64_t i = 0; i < elements; ++i) {
+        const bool holds = conditions->number(static_cast<std::size_t>(i % size)) != 0;
+        numbers.push_back(holds ? 0 : std::numeric_limits<float>::lowest());
+      }
+      masks.push_back({DType::float32, {elements}, Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))});
+    }
+  }
+  return masks;
 }
 
 bool ProgramConstants::holds(const TensorData& tensor) const {

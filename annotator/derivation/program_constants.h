@@ -25,6 +25,9 @@ class ProgramConstants {
   bool holds(const TensorData& tensor) const;
   // Returns the constants with this number of elements.
   const std::vector<TensorData>& of_size(std::int64_t elements) const;
+  // Returns the conditions of the program, repeated to this number of elements, as float32 numbers that are added: 0
+  // where the condition holds, the lowest number elsewhere.
+  std::vector<TensorData> masks_of_size(std::int64_t elements) const;
 
  private:
   void add(const TensorData& constant);
