@@ -186,6 +186,7 @@ class Deriver {
     const std::int64_t count = element_count(weight.dims);
     std::vector<TensorData> candidates = constants_->of_size(count);
     std::ranges::move(constants_->masks_of_size(count), std::back_inserter(candidates));
+    if (count == 1) std::ranges::move(constants_->numbers(), std::back_inserter(candidates));
     for (const TensorData& constant : candidates) {
       const auto real = program::cast_tensor(constant, DType::float32);
       if (!real || !is_floating(constant.dtype)) continue;
@@ -272,17 +273,13 @@ class Deriver {
                                 [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
     const auto source = likeness_.find(sampled, fit_of(product.weight));
     if (!source) return;
-    for (Expression& candidate : norms_.candidates(*source, evaluate(*source, sources()), sampled, product.axis)) {
-      if (set_if_near(product.weight, std::move(candidate))) break;
-    }
+    choose(product.weight, norms_.candidates(*source, evaluate(*source, sources()), sampled, product.axis));
     find_folded_bias(product);
   }
 
   void find_folded_bias(const Product& product) {
     if (product.bias == no_tensor || known(product.bias) || !found(product.weight).expression) return;
-    for (Expression& candidate : norms_.bias_candidates(*found(product.weight).expression)) {
-      if (set_if_near(product.bias, std::move(candidate))) return;
-    }
+    choose(product.bias, norms_.bias_candidates(*found(product.weight).expression));
   }
 
   // Finds a weight in one of the layouts of blocked convolutions.
@@ -299,9 +296,9 @@ class Deriver {
                                   [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
       const auto source = likeness_.find(sampled, fit_of(number));
       if (!source) continue;
-      for (Expression& candidate : norms_.candidates(*source, evaluate(*source, sources()), sampled, 0)) {
-        if (set_if_near(number, layout.blocked(std::move(candidate)))) return;
-      }
+      std::vector<Expression> candidates = norms_.candidates(*source, evaluate(*source, sources()), sampled, 0);
+      for (Expression& candidate : candidates) candidate = layout.blocked(std::move(candidate));
+      choose(number, candidates);
     }
   }
 
@@ -316,26 +313,38 @@ class Deriver {
       const onnx_file::OnnxTensor& tensor = *tensors_[number].tensor;
       if (known(number) || !is_floating(from_onnx(tensor.data_type)) || tensor.dims.empty()) continue;
       for (const Expression& weight : weights) {
-        for (Expression& candidate : norms_.bias_candidates(weight)) {
-          if (!known(number)) set_if_near(number, std::move(candidate));
-        }
+        if (!known(number)) choose(number, norms_.bias_candidates(weight));
       }
     }
   }
 
-  // Accepts an expression whose result equals the tensor, or differs by the rounding of single precision.
-  bool set_if_near(TensorNumber number, Expression expression) {
+  // Chooses the expression that gives the tensor's bytes, or else the first one that differs only by the rounding of
+  // single precision.
+  void choose(TensorNumber number, const std::vector<Expression>& candidates) {
     const TensorData tensor = contents_.data(tensors_[number]);
     if (tensor.dtype == DType::float16) {
-      return prove(number, {CastStep{DType::float16, false}, {expression}}) ||
-             prove(number, {CastStep{DType::float16, true}, {std::move(expression)}});
+      for (const Expression& candidate : candidates) {
+        for (const bool clamped : {false, true}) {
+          if (prove(number, {CastStep{DType::float16, clamped}, {candidate}})) return;
+        }
+      }
+      return;
     }
-    const TensorData result = evaluate(expression, sources());
-    if (text_of(tensor) == text_of(result)) {
-      set_exact(number, std::move(expression));
-      return true;
+    if (tensor.dtype != DType::float32) return;
+    for (const Expression& candidate : candidates) {
+      const TensorData result = evaluate(candidate, sources());
+      if (text_of(tensor) == text_of(result)) return set_exact(number, candidate);
+      const auto difference = rounding_difference(tensor, result);
+      if (difference && !known(number)) {
+        found(number) = {Verdict::bounded, candidate, "differs by at most " + std::to_string(*difference),
+                         found(number).bytes};
+      }
     }
-    if (tensor.dtype != DType::float32 || tensor.bytes.size() != result.bytes.size()) return false;
+  }
+
+  // Returns the largest difference of two tensors if it may come from rounding.
+  static std::optional<float> rounding_difference(const TensorData& tensor, const TensorData& result) {
+    if (tensor.bytes.size() != result.bytes.size()) return {};
     const auto theirs = floats_of(tensor), ours = floats_of(result);
     float largest = 0, difference = 0;
     for (std::size_t i = 0; i < theirs.size(); ++i) {
@@ -343,10 +352,7 @@ class Deriver {
       difference = std::max(difference, std::abs(ours[i] - theirs[i]));
     }
     constexpr float bound = 4 * 1.1920929e-7F;  // four units in the last place of the largest element
-    if (!(difference <= largest * bound)) return false;
-    found(number) = {Verdict::bounded, std::move(expression), "differs by at most " + std::to_string(difference),
-                     found(number).bytes};
-    return true;
+    return difference <= largest * bound ? std::optional(difference) : std::nullopt;
   }
 
   // Finds tensors that were rounded in a way of their own: to float16 within a range.

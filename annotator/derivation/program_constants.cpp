@@ -99,18 +99,29 @@ void ProgramConstants::add(const TensorData& constant) {
   if (constant.element_count() == 1) numbers_.insert(program::Elements::of(constant)->number(0));
 }
 
-// Returns true for a number of the program, or the scale that an exporter computes from one: an attention's, of the
-// size of its heads.
-bool ProgramConstants::is_known_number(double number) const {
-  constexpr double bound = 1e-6;
+// Calls visit(double) with each number of the program, and with the scales that exporters compute from it: an
+// attention's is a root of the size of its heads.
+template <class Visit>
+void ProgramConstants::for_each_number(Visit&& visit) const {
   for (const double known : numbers_) {
     for (const double power : {1.0, -1.0, 0.5, -0.5, 0.25, -0.25}) {
-      if (known <= 0 && power != 1) continue;
-      const double result = std::pow(known, power);
-      if (std::abs(std::abs(number) - std::abs(result)) <= bound * std::abs(result)) return true;
+      if (known > 0 || power == 1) visit(std::pow(known, power));
     }
   }
-  return false;
+}
+
+bool ProgramConstants::is_known_number(double number, double bound) const {
+  bool is_known = false;
+  for_each_number([&](double known) {
+    is_known = is_known || std::abs(std::abs(number) - std::abs(known)) <= bound * std::abs(known);
+  });
+  return is_known;
+}
+
+std::vector<TensorData> ProgramConstants::numbers() const {
+  std::vector<TensorData> all;
+  for_each_number([&](double known) { all.push_back(program::number_scalar(known, DType::float32)); });
+  return all;
 }
 
 // Returns true for a condition of the program as numbers that are added: 0 where it holds, a very negative number
@@ -171,7 +182,7 @@ bool ProgramConstants::holds(const TensorData& tensor) const {
   const double bound = tensor.dtype == DType::float16 ? 1e-3 : tensor.dtype == DType::bfloat16 ? 8e-3 : 4e-7;
   // Zeros and ones are made without a constant of the program.
   if (all_equal(0) || all_equal(1)) return true;
-  if (count == 1 && is_known_number(elements->number(0))) return true;
+  if (count == 1 && is_known_number(elements->number(0), std::max(bound, 1e-6))) return true;
   if (is_mask(*elements)) return true;
   for (const auto& [size, constants] : constants_) {
     if (size == 0 || count % size != 0) continue;

@@ -28,11 +28,15 @@ class ProgramConstants {
   // Returns the conditions of the program, repeated to this number of elements, as float32 numbers that are added: 0
   // where the condition holds, the lowest number elsewhere.
   std::vector<TensorData> masks_of_size(std::int64_t elements) const;
+  // Returns the numbers that is_known_number() accepts, as float32 scalars.
+  std::vector<TensorData> numbers() const;
 
  private:
   void add(const TensorData& constant);
   void add(const graph::Graph& graph);
-  bool is_known_number(double number) const;
+  template <class Visit>
+  void for_each_number(Visit&& visit) const;
+  bool is_known_number(double number, double bound) const;
   bool is_mask(const program::Elements& elements) const;
 
   std::map<std::int64_t, std::vector<TensorData>> constants_;  // by number of elements

@@ -1,0 +1,168 @@
+"""Models with layers that tools rewrite, and the files that exporters, optimisers and quantisers make of them."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import onnxsim
+import onnxslim
+import torch
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from safetensors.torch import save_file
+from torch import nn
+
+
+class Images(nn.Module):
+    """Convolutions with norms, one of them by groups and without bias, and a transposed one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 16, 3, padding=1)
+        self.first_norm = nn.BatchNorm2d(16)
+        self.grouped = nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False)
+        self.grouped_norm = nn.BatchNorm2d(16, eps=1e-3)
+        self.up = nn.ConvTranspose2d(16, 8, 2, 2)
+        self.up_norm = nn.BatchNorm2d(8)
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.first_norm(self.first(x)))
+        x = torch.relu(self.grouped_norm(self.grouped(x)))
+        return self.head(self.up_norm(self.up(x)).mean((2, 3)))
+
+
+class Layer(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(size, size) for _ in range(3))
+        self.output = nn.Linear(size, size)
+        self.norm = nn.LayerNorm(size)
+        self.up, self.down = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
+
+    def forward(self, x):
+        batch, length, size = x.shape
+        query, key, value = (layer(x).view(batch, length, 4, size // 4).transpose(1, 2)
+                             for layer in (self.query, self.key, self.value))
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value)
+        x = self.norm(x + self.output(mixed.transpose(1, 2).reshape(batch, length, size)))
+        return x + self.down(nn.functional.gelu(self.up(x)))
+
+
+class Text(nn.Module):
+    """A transformer whose head shares the embedding's table."""
+
+    def __init__(self, size=32):
+        super().__init__()
+        self.words, self.places = nn.Embedding(100, size), nn.Embedding(24, size)
+        self.layers = nn.ModuleList(Layer(size) for _ in range(2))
+        self.head = nn.Linear(size, 100, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+class Series(nn.Module):
+    """Recurrent layers, whose gates ONNX has in another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 12, bidirectional=True, batch_first=True)
+        self.gru = nn.GRU(24, 8, batch_first=True)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.head(self.gru(self.lstm(x)[0])[0])
+
+
+def inputs_of(name: str) -> tuple:
+    torch.manual_seed(1)
+    return {"images": (torch.randn(1, 3, 8, 8),), "text": (torch.randint(0, 100, (2, 7)),),
+            "series": (torch.randn(2, 5, 8),)}[name]
+
+
+def model_of(name: str, seed: int = 0) -> nn.Module:
+    """Returns the model with weights as after training: no two parameters are equal."""
+    torch.manual_seed(seed)
+    model = {"images": Images, "text": Text, "series": Series}[name]().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.8 + 0.4 * torch.rand_like(parameter)).add_(0.05 * torch.randn_like(parameter))
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.running_mean.normal_()
+                module.running_var.uniform_(0.5, 2)
+    return model
+
+
+def save_weights(model: nn.Module, path: Path) -> Path:
+    save_file({name: tensor.clone().contiguous() for name, tensor in model.state_dict().items()}, path)
+    return path
+
+
+class _Calibration(CalibrationDataReader):
+    def __init__(self, source: Path, inputs: tuple):
+        graph = onnx.load(source, load_external_data=False).graph
+        self.feeds = iter([{value.name: tensor.numpy() for value, tensor in zip(graph.input, inputs, strict=True)}])
+
+    def get_next(self):
+        return next(self.feeds, None)
+
+
+def _optimise(source: Path, target: Path, level) -> None:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = level
+    options.optimized_model_filepath = str(target)
+    ort.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+
+
+def _blocks(source: Path, target: Path, **options) -> None:
+    quantizer = MatMulNBitsQuantizer(onnx.load(source), block_size=32, **options)
+    quantizer.process()
+    onnx.save(quantizer.model.model, target)
+
+
+def _half(source: Path, target: Path) -> None:
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+    onnx.save(convert_float_to_float16(onnx.load(source), keep_io_types=True), target)
+
+
+def _static(source: Path, target: Path, name: str, **options) -> None:
+    quantize_static(str(source), str(target), _Calibration(source, inputs_of(name)), **options)
+
+
+# Each writes a file from a file. `name`: of the model, for calibration.
+TOOLS = {
+    "onnxslim": lambda source, target, name: onnxslim.slim(str(source), str(target)),
+    "onnxsim": lambda source, target, name: onnx.save(onnxsim.simplify(onnx.load(source))[0], target),
+    "ort_basic": lambda source, target, name: _optimise(source, target, ort.GraphOptimizationLevel.ORT_ENABLE_BASIC),
+    "ort_all": lambda source, target, name: _optimise(source, target, ort.GraphOptimizationLevel.ORT_ENABLE_ALL),
+    "float16": lambda source, target, name: _half(source, target),
+    "dynamic": lambda source, target, name: quantize_dynamic(str(source), str(target)),
+    "dynamic_channels": lambda source, target, name: quantize_dynamic(
+        str(source), str(target), per_channel=True, reduce_range=True, weight_type=QuantType.QUInt8),
+    "static": lambda source, target, name: _static(source, target, name),
+    "static_channels": lambda source, target, name: _static(
+        source, target, name, per_channel=True, weight_type=QuantType.QInt8, activation_type=QuantType.QInt8),
+    "static_operators": lambda source, target, name: _static(
+        source, target, name, quant_format=QuantFormat.QOperator),
+    "blocks_of_4": lambda source, target, name: _blocks(source, target, bits=4, is_symmetric=True),
+    "blocks_of_4_asymmetric": lambda source, target, name: _blocks(source, target, bits=4, is_symmetric=False),
+    "blocks_of_8": lambda source, target, name: _blocks(source, target, bits=8, is_symmetric=False),
+}
+
+
+def export(model: nn.Module, name: str, exporter: str, target: Path) -> Path:
+    torch.onnx.export(model, inputs_of(name), target, dynamo=exporter == "dynamo", external_data=False,
+                      **({"verbose": False} if exporter == "dynamo" else {}))
+    return target
+
+
+def numbers_of(path: Path) -> dict[str, np.ndarray]:
+    """Returns the initializers of a file by name."""
+    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}

@@ -1,0 +1,208 @@
+"""whence attest: honest files are accounted for, changed ones are found."""
+
+import hashlib
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import models
+from command import run
+
+EXPORTERS = ("dynamo", "torchscript")
+
+
+def attest(path, files, *options, code=0, with_program=True):
+    program = ["--sidecar", files.sidecar] if with_program else []
+    return json.loads(run("attest", path, "--weights", files.weights, *program, "--json", *options, code=code).stdout)
+
+
+def unaccounted(statement):
+    predicate = statement["predicate"]
+    return ([tensor["name"] for tensor in predicate["tensors"] if tensor["verdict"] == "unaccounted"],
+            [node["name"] for node in predicate["nodes"] if node["verdict"] == "unaccounted"])
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+@pytest.mark.parametrize("name", ["images", "text", "series"])
+def test_exports_are_accounted_for(files_of, name, exporter):
+    files = files_of(name)
+    statement = attest(files.export(exporter), files)
+    totals = statement["predicate"]["totals"]
+    assert totals["tensors"]["unaccounted"] == totals["nodes"]["unaccounted"] == 0
+    assert totals["bytes"]["exact"] > 0.9 * sum(totals["bytes"].values())
+
+
+@pytest.mark.parametrize("tool", [tool for tool in models.TOOLS if tool != "static_operators"])
+@pytest.mark.parametrize("name", ["images", "text", "series"])
+def test_files_of_tools_are_accounted_for(files_of, name, tool):
+    files = files_of(name)
+    assert unaccounted(attest(files.tool("dynamo", tool), files)) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["images", "text", "series"])
+def test_weights_of_quantised_operators_are_accounted_for(files_of, name):
+    files = files_of(name)
+    run_code = None  # some additions of biases between integers correspond to no operation
+    statement = json.loads(run("attest", files.tool("dynamo", "static_operators"), "--weights", files.weights, "--sidecar",
+                               files.sidecar, "--json", code=run_code).stdout)
+    assert unaccounted(statement)[0] == []
+
+
+def test_whence_exports_are_accounted_for(files_of, tmp_path):
+    import whence
+    files = files_of("text")
+    whence.export(files.model, models.inputs_of("text"), tmp_path / "text.onnx")
+    assert unaccounted(attest(tmp_path / "text.onnx", files)) == ([], [])
+
+
+def test_a_checkpoint_in_16_bits_is_the_source_of_a_file_in_32(files_of, tmp_path):
+    files = files_of("text")
+    half = models.model_of("text").bfloat16()
+    models.save_weights(half, tmp_path / "half.safetensors")
+    models.export(half.float(), "text", "dynamo", tmp_path / "wide.onnx")
+    statement = json.loads(run("attest", tmp_path / "wide.onnx", "--weights", tmp_path / "half.safetensors", "--sidecar",
+                               files.sidecar, "--json").stdout)
+    assert unaccounted(statement) == ([], [])
+
+
+# ---- changed files
+
+def edited(source, target, name, edit):
+    """Copies a file with one initializer edited: `edit` changes a flat array in place."""
+    model = onnx.load(source)
+    for tensor in model.graph.initializer:
+        if tensor.name == name:
+            numbers = numpy_helper.to_array(tensor).copy()
+            edit(numbers.reshape(-1))
+            tensor.CopyFrom(numpy_helper.from_array(numbers, name))
+    onnx.save(model, target)
+    return target
+
+
+def largest(source, dtype, but=()):
+    """Returns the name of the largest matrix of a dtype."""
+    matrices = {name: numbers for name, numbers in models.numbers_of(source).items()
+                if numbers.ndim > 1 and numbers.dtype == dtype and name not in but}
+    return max(matrices, key=lambda name: matrices[name].size)
+
+
+def next_number(numbers):
+    numbers[5] = np.nextafter(numbers[5], np.float32(9))
+
+
+def flip_a_hundredth(numbers):
+    chosen = np.random.default_rng(0).choice(numbers.size, numbers.size // 100, replace=False)
+    numbers[chosen] = np.where(numbers[chosen] > 0, numbers[chosen] - 1, numbers[chosen] + 1)
+
+
+def test_one_element_changed_by_an_ulp_is_found(files_of, tmp_path):
+    files = files_of("text")
+    source = files.export("dynamo")
+    name = largest(source, np.float32, but=("words.weight", "head.weight"))
+    changed = edited(source, tmp_path / "changed.onnx", name, next_number)
+    assert unaccounted(attest(changed, files, code=1)) == ([name], [])
+
+
+@pytest.mark.parametrize("tool, dtype", [("dynamic", np.int8), ("blocks_of_4_asymmetric", np.uint8)])
+def test_flipped_roundings_are_found(files_of, tmp_path, tool, dtype):
+    files = files_of("text")
+    source = files.tool("dynamo", tool)
+    name = largest(source, dtype)
+    changed = edited(source, tmp_path / "changed.onnx", name, flip_a_hundredth)
+    statement = attest(changed, files, code=1)
+    assert name in unaccounted(statement)[0]
+    [remark] = [tensor["remark"] for tensor in statement["predicate"]["tensors"] if tensor["name"] == name]
+    assert "nearest" in remark
+
+
+def test_a_changed_scale_is_found(files_of, tmp_path):
+    files = files_of("text")
+    source = files.tool("dynamo", "blocks_of_4")
+    name = next(name for name in models.numbers_of(source) if name.endswith("_scales"))
+    changed = edited(source, tmp_path / "changed.onnx", name, next_number)
+    assert name in unaccounted(attest(changed, files, code=1))[0]
+
+
+def test_a_row_of_an_embedding_that_replaces_another_is_found(files_of, tmp_path):
+    files = files_of("text")
+    source = files.export("dynamo")
+    name = next(name for name, numbers in models.numbers_of(source).items() if numbers.shape == (100, 32))
+
+    def copy_row(numbers):
+        numbers[3 * 32:4 * 32] = numbers[7 * 32:8 * 32]
+
+    assert unaccounted(attest(edited(source, tmp_path / "changed.onnx", name, copy_row), files, code=1)) == ([name], [])
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_exchanged_layers_are_found(files_of, tmp_path, exporter):
+    files = files_of("text")
+    model = onnx.load(files.export(exporter))
+    pair = [tensor for tensor in model.graph.initializer if list(tensor.dims) in ([32, 128], [128, 32])][:4]
+    same = [tensor for tensor in pair if tensor.dims == pair[0].dims]
+    same[0].raw_data, same[-1].raw_data = same[-1].raw_data, same[0].raw_data
+    onnx.save(model, tmp_path / "changed.onnx")
+    tensors, nodes = unaccounted(attest(tmp_path / "changed.onnx", files, code=1))
+    assert tensors or nodes
+
+
+def test_an_added_branch_is_found(files_of, tmp_path):
+    files = files_of("text")
+    model = onnx.load(files.export("dynamo"))
+    graph = model.graph
+    at, add = next((i, node) for i, node in enumerate(graph.node) if node.op_type == "Add" and i > len(graph.node) // 2)
+    result = add.output[0]
+    for node in graph.node:
+        for i, name in enumerate(node.input):
+            if name == result:
+                node.input[i] = "branched"
+    graph.initializer.append(numpy_helper.from_array(np.random.default_rng(0).normal(size=32).astype(np.float32), "trigger"))
+    graph.node.insert(at + 1, helper.make_node("Mul", [result, "trigger"], ["scaled"], "scaled"))
+    graph.node.insert(at + 2, helper.make_node("Add", [result, "scaled"], ["branched"], "branched"))
+    onnx.save(model, tmp_path / "changed.onnx")
+    tensors, nodes = unaccounted(attest(tmp_path / "changed.onnx", files, code=1))
+    assert tensors == ["trigger"]
+    assert nodes
+
+
+# ---- the statement
+
+def test_without_a_program_no_node_is_accounted_for(files_of):
+    files = files_of("images")
+    statement = attest(files.export("dynamo"), files, code=1, with_program=False)
+    assert {node["verdict"] for node in statement["predicate"]["nodes"]} == {"unaccounted"}
+
+
+def test_the_statement_names_all_files_by_sha256(files_of, tmp_path):
+    files = files_of("images")
+    path = files.export("dynamo")
+    statement = attest(path, files, "-o", tmp_path / "statement.json", "--bom", tmp_path / "bom.json")
+    assert json.loads((tmp_path / "statement.json").read_text())["subject"] == statement["subject"]
+    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (path, files.weights, files.sidecar)}
+    named = {each["name"]: each["digest"]["sha256"] for each in statement["subject"] + statement["predicate"]["sources"]}
+    assert named == digests
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    bom = json.loads((tmp_path / "bom.json").read_text())
+    assert (bom["bomFormat"], bom["specVersion"]) == ("CycloneDX", "1.6")
+    component = bom["metadata"]["component"]
+    assert component["type"] == "machine-learning-model"
+    assert component["hashes"] == [{"alg": "SHA-256", "content": digests[path.name]}]
+    references = {each["bom-ref"] for each in [component, *bom["components"]]}
+    assert {each["ref"] for each in bom["dependencies"]} == references
+
+
+@pytest.mark.parametrize("options, code, label", [
+    ([], 2, "E0101"), (["--weights", "missing.safetensors"], 2, "E0102")])
+def test_wrong_options(files_of, options, code, label):
+    assert label in run("attest", files_of("images").export("dynamo"), *options, code=code).stderr
+
+
+def test_an_output_never_replaces_an_input(files_of):
+    files = files_of("images")
+    before = files.weights.read_bytes()
+    result = run("attest", files.export("dynamo"), "--weights", files.weights, "-o", files.weights, code=2)
+    assert "E0101" in result.stderr
+    assert files.weights.read_bytes() == before

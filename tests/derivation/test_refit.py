@@ -1,0 +1,213 @@
+"""whence refit: the file has the bytes that the same tools give for the new model, or nothing is written."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import models
+from command import run
+
+# Static quantisation also measures the activations of the new model, whose ranges a refitted file does not get.
+TOOLS = [tool for tool in models.TOOLS if not tool.startswith("static")]
+
+
+def refit(path, files, new_weights, target, *options, code=0):
+    return run("refit", path, "--base", files.weights, "--sidecar", files.sidecar, "--weights", new_weights, "-o", target,
+               *options, code=code)
+
+
+def require_equal(found, expected):
+    found, expected = models.numbers_of(found), models.numbers_of(expected)
+    assert found.keys() == expected.keys()
+    assert [name for name in found if found[name].tobytes() != expected[name].tobytes()] == []
+
+
+@pytest.mark.parametrize("exporter", ["dynamo", "torchscript"])
+@pytest.mark.parametrize("name", ["images", "text", "series"])
+def test_an_export_gets_the_weights_of_another_model(files_of, tmp_path, name, exporter):
+    old, new = files_of(name), files_of(name, 1)
+    refit(old.export(exporter), old, new.weights, tmp_path / "new.onnx")
+    require_equal(tmp_path / "new.onnx", new.export(exporter))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("name", ["images", "text", "series"])
+def test_a_file_of_a_tool_gets_the_weights_of_another_model(files_of, tmp_path, name, tool):
+    old, new = files_of(name), files_of(name, 1)
+    refit(old.tool("dynamo", tool), old, new.weights, tmp_path / "new.onnx")
+    require_equal(tmp_path / "new.onnx", new.tool("dynamo", tool))
+
+
+@pytest.mark.parametrize("tool", ["static", "static_channels", "static_operators"])
+def test_static_quantisation_keeps_the_ranges_of_activations(files_of, tmp_path, tool):
+    old, new = files_of("images"), files_of("images", 1)
+    report = json.loads(refit(old.tool("dynamo", tool), old, new.weights, tmp_path / "new.onnx", "--json").stdout)
+    assert report["calibrated"] > 0
+    found, anew = models.numbers_of(tmp_path / "new.onnx"), models.numbers_of(new.tool("dynamo", tool))
+    weights = [name for name, numbers in found.items() if numbers.dtype in (np.int8, np.uint8) and numbers.size > 1]
+    assert weights
+    assert all(np.array_equal(found[name], anew[name]) for name in weights)
+
+
+def test_the_new_file_computes_what_the_new_model_computes(files_of, tmp_path):
+    old, new = files_of("text"), files_of("text", 1)
+    refit(old.export("dynamo"), old, new.weights, tmp_path / "new.onnx")
+    ids = torch.randint(0, 100, (2, 7), generator=torch.Generator().manual_seed(5))
+    session = ort.InferenceSession(tmp_path / "new.onnx", providers=["CPUExecutionProvider"])
+    [found] = session.run(None, {session.get_inputs()[0].name: ids.numpy()})
+    np.testing.assert_allclose(found, new.model(ids).detach().numpy(), atol=1e-4)
+
+
+def test_external_data_is_written_under_the_new_name(files_of, tmp_path):
+    old, new = files_of("text"), files_of("text", 1)
+    model = onnx.load(old.export("dynamo"))
+    onnx.save(model, tmp_path / "old.onnx", save_as_external_data=True, location="old.onnx.data", size_threshold=0)
+    before = (tmp_path / "old.onnx.data").read_bytes()
+    refit(tmp_path / "old.onnx", old, new.weights, tmp_path / "new.onnx")
+    assert (tmp_path / "old.onnx.data").read_bytes() == before
+    require_equal(tmp_path / "new.onnx", new.export("dynamo"))
+
+
+def test_a_statement_replaces_the_first_checkpoint(files_of, tmp_path):
+    old, new = files_of("text"), files_of("text", 1)
+    path = old.tool("dynamo", "dynamic")
+    run("attest", path, "--weights", old.weights, "--sidecar", old.sidecar, "-o", tmp_path / "statement.json")
+    run("refit", path, "--statement", tmp_path / "statement.json", "--weights", new.weights, "-o", tmp_path / "new.onnx")
+    require_equal(tmp_path / "new.onnx", new.tool("dynamo", "dynamic"))
+
+
+def test_a_statement_of_another_file_is_refused(files_of, tmp_path):
+    old = files_of("text")
+    run("attest", old.export("dynamo"), "--weights", old.weights, "--sidecar", old.sidecar, "-o", tmp_path / "statement.json")
+    result = run("refit", old.tool("dynamo", "dynamic"), "--statement", tmp_path / "statement.json", "--weights", old.weights,
+                 "-o", tmp_path / "new.onnx", code=3)
+    assert "E0206" in result.stderr
+    assert not (tmp_path / "new.onnx").exists()
+
+
+# ---- LoRA
+
+def write_adapter(folder, factors, **config):
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 4, "lora_alpha": 8, **config}))
+    save_file({f"base_model.model.{module}.lora_{which}.weight": tensor for module, pair in factors.items()
+               for which, tensor in zip("AB", pair, strict=True)}, folder / "adapter_model.safetensors")
+    return folder
+
+
+def test_an_adapter_is_merged(files_of, tmp_path):
+    old = files_of("text")
+    generator = torch.Generator().manual_seed(3)
+    factors = {f"layers.{i}.{part}": (torch.randn(4, 32, generator=generator), 0.1 * torch.randn(32, 4, generator=generator))
+               for i in range(2) for part in ("query", "value")}
+    adapter = write_adapter(tmp_path / "adapter", factors)
+    report = json.loads(run("refit", old.export("dynamo"), "--base", old.weights, "--sidecar", old.sidecar, "--lora", adapter,
+                            "-o", tmp_path / "new.onnx", "--json").stdout)
+    assert report["adapted"] == 4
+    merged = models.model_of("text")
+    with torch.no_grad():
+        for module, (a, b) in factors.items():
+            merged.get_submodule(module).weight += 8 / 4 * (b @ a)
+    ids = models.inputs_of("text")[0]
+    session = ort.InferenceSession(tmp_path / "new.onnx", providers=["CPUExecutionProvider"])
+    [found] = session.run(None, {session.get_inputs()[0].name: ids.numpy()})
+    np.testing.assert_allclose(found, merged(ids).detach().numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize("factors, config, label", [
+    ({"layers.7.query": (4, 32, 32)}, {}, "E0211"),   # no such module
+    ({"layers.0.query": (4, 16, 32)}, {}, "E0211"),   # other sizes
+    ({"layers.0.query": (4, 32, 32)}, {"use_dora": True}, "E0303")])
+def test_an_adapter_that_does_not_fit_is_refused(files_of, tmp_path, factors, config, label):
+    old = files_of("text")
+    adapter = write_adapter(tmp_path / "adapter", {module: (torch.ones(rank, inputs), torch.ones(outputs, rank))
+                                                   for module, (rank, inputs, outputs) in factors.items()}, **config)
+    result = run("refit", old.export("dynamo"), "--base", old.weights, "--lora", adapter, "-o", tmp_path / "new.onnx", code=None)
+    assert result.returncode != 0
+    assert label in result.stderr
+    assert not (tmp_path / "new.onnx").exists()
+
+
+# ---- refusals
+
+def changed_weights(files, target, change):
+    state = files.model.state_dict()
+    state = {name: tensor.clone().contiguous() for name, tensor in state.items()}
+    change(state)
+    save_file(state, target)
+    return target
+
+
+@pytest.mark.parametrize("change, name", [
+    (lambda state: state.pop("layers.0.query.weight"), "layers.0.query.weight"),
+    (lambda state: state.update({"layers.1.up.bias": torch.ones(64)}), "layers.1.up.bias")])
+def test_a_missing_parameter_and_other_sizes_are_refused_by_name(files_of, tmp_path, change, name):
+    old = files_of("text")
+    new = changed_weights(old, tmp_path / "new.safetensors", change)
+    result = refit(old.export("dynamo"), old, new, tmp_path / "new.onnx", code=3)
+    assert "E0211" in result.stderr and name in result.stderr
+    assert not (tmp_path / "new.onnx").exists()
+
+
+def test_a_tensor_of_unknown_origin_is_refused(files_of, tmp_path):
+    old, new = files_of("text"), files_of("text", 1)
+    model = onnx.load(old.export("dynamo"))
+    tensor = next(tensor for tensor in model.graph.initializer if tensor.name == "layers.0.up.bias")
+    tensor.raw_data = np.ones(128, np.float32).cumsum(dtype=np.float32).tobytes()
+    onnx.save(model, tmp_path / "other.onnx")
+    result = refit(tmp_path / "other.onnx", old, new.weights, tmp_path / "new.onnx", code=3)
+    assert "E0211" in result.stderr and "layers.0.up.bias" in result.stderr
+    assert not (tmp_path / "new.onnx").exists()
+
+
+def neutral_model(value):
+    model = models.model_of("text")
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.output.bias.fill_(value)
+            layer.down.bias.fill_(value)
+    return model
+
+
+def test_one_tensor_of_several_equal_parameters_is_refused_when_they_differ(files_of, tmp_path):
+    equal = neutral_model(0.25)
+    base = models.save_weights(equal, tmp_path / "base.safetensors")
+    models.export(equal, "text", "torchscript", tmp_path / "old.onnx")
+    new = files_of("text", 1)
+    result = run("refit", tmp_path / "old.onnx", "--base", base, "--sidecar", files_of("text").sidecar, "--weights", new.weights,
+                 "-o", tmp_path / "new.onnx", code=3)
+    assert "E0211" in result.stderr and "bias" in result.stderr
+    assert not (tmp_path / "new.onnx").exists()
+    still_equal = models.save_weights(neutral_model(0.5), tmp_path / "still_equal.safetensors")
+    run("refit", tmp_path / "old.onnx", "--base", base, "--sidecar", files_of("text").sidecar, "--weights", still_equal, "-o",
+        tmp_path / "new.onnx")
+    assert any(np.all(numbers == 0.5) for numbers in models.numbers_of(tmp_path / "new.onnx").values() if numbers.ndim == 1)
+
+
+def test_a_parameter_that_an_exporter_left_out_is_refused_when_it_gets_an_effect(files_of, tmp_path):
+    zero = neutral_model(0.0)
+    base = models.save_weights(zero, tmp_path / "base.safetensors")
+    models.export(zero, "text", "dynamo", tmp_path / "old.onnx")
+    new = files_of("text", 1)
+    result = run("refit", tmp_path / "old.onnx", "--base", base, "--sidecar", files_of("text").sidecar, "--weights", new.weights,
+                 "-o", tmp_path / "new.onnx", code=3)
+    assert "E0211" in result.stderr
+    assert not (tmp_path / "new.onnx").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--base", "x", "--statement", "y"], ["--base", "x"]])
+def test_wrong_options(files_of, options):
+    assert "E0101" in run("refit", files_of("images").export("dynamo"), *options, code=2).stderr
+
+
+def test_the_model_itself_is_never_replaced(files_of):
+    files = files_of("images")
+    path = files.export("dynamo")
+    before = path.read_bytes()
+    assert "E0101" in refit(path, files, files.weights, path, code=2).stderr
+    assert path.read_bytes() == before
