@@ -32,7 +32,8 @@ def test_exports_are_accounted_for(files_of, name, exporter):
     statement = attest(files.export(exporter), files)
     totals = statement["predicate"]["totals"]
     assert totals["tensors"]["unaccounted"] == totals["nodes"]["unaccounted"] == 0
-    assert totals["bytes"]["exact"] > 0.9 * sum(totals["bytes"].values())
+    known = totals["bytes"]["exact"] + totals["bytes"]["bounded"]
+    assert known > 0.9 * sum(totals["bytes"].values())
 
 
 @pytest.mark.parametrize("tool", [tool for tool in models.TOOLS if tool != "static_operators"])
@@ -45,9 +46,8 @@ def test_files_of_tools_are_accounted_for(files_of, name, tool):
 @pytest.mark.parametrize("name", ["images", "text", "series"])
 def test_weights_of_quantised_operators_are_accounted_for(files_of, name):
     files = files_of(name)
-    run_code = None  # some additions of biases between integers correspond to no operation
-    statement = json.loads(run("attest", files.tool("dynamo", "static_operators"), "--weights", files.weights, "--sidecar",
-                               files.sidecar, "--json", code=run_code).stdout)
+    # Some additions of biases between integers correspond to no operation, so the exit code is 1 for some models.
+    statement = attest(files.tool("dynamo", "static_operators"), files, code=None)
     assert unaccounted(statement)[0] == []
 
 

@@ -21,10 +21,15 @@ def refit(path, files, new_weights, target, *options, code=0):
                *options, code=code)
 
 
-def require_equal(found, expected):
+def require_equal(found, expected, rounding=0.0):
+    """`rounding`: relative to the number, for functions that PyTorch does not round correctly."""
     found, expected = models.numbers_of(found), models.numbers_of(expected)
     assert found.keys() == expected.keys()
-    assert [name for name in found if found[name].tobytes() != expected[name].tobytes()] == []
+    for name, numbers in found.items():
+        if rounding:
+            np.testing.assert_allclose(numbers, expected[name], rtol=rounding, atol=rounding, err_msg=name)
+        else:
+            assert numbers.tobytes() == expected[name].tobytes(), name
 
 
 @pytest.mark.parametrize("exporter", ["dynamo", "torchscript"])
@@ -32,7 +37,9 @@ def require_equal(found, expected):
 def test_an_export_gets_the_weights_of_another_model(files_of, tmp_path, name, exporter):
     old, new = files_of(name), files_of(name, 1)
     refit(old.export(exporter), old, new.weights, tmp_path / "new.onnx")
-    require_equal(tmp_path / "new.onnx", new.export(exporter))
+    # The TorchScript exporter folds norms with PyTorch's square root, which is not always the nearest number.
+    rounding = 1e-6 if (name, exporter) == ("images", "torchscript") else 0
+    require_equal(tmp_path / "new.onnx", new.export(exporter), rounding)
 
 
 @pytest.mark.parametrize("tool", TOOLS)

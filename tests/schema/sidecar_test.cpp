@@ -91,7 +91,7 @@ TEST(Sidecar, FilesAreWrittenAtomically) {
 
 // Files of every version stay readable. A change of the output needs a new version.
 TEST(Sidecar, ReadsTheFrozenFiles) {
-  for (const int minor : {0, 1, 2, 3}) {
+  for (const int minor : {0, 1, 2, 3, 4}) {
     const auto frozen = read_sidecar(fixture("1." + std::to_string(minor)));
     ASSERT_TRUE(frozen) << to_text(frozen.diagnostics().front());
     EXPECT_EQ(frozen->minor, minor);
@@ -109,7 +109,28 @@ TEST(Sidecar, ReadsTheFrozenFiles) {
     EXPECT_EQ(frozen->program.placed, minor >= 3);
     EXPECT_EQ(frozen->program.places.size(), minor < 3 ? 0u : 3u);
   }
-  EXPECT_EQ(content_of(fixture("1.3")), to_json_text(sample_sidecar()));
+  EXPECT_EQ(content_of(fixture("1.4")), to_json_text(sample_sidecar()));
+}
+
+// A checkpoint does not have these buffers.
+TEST(Sidecar, HoldsSmallBuffersThatAreNotPersistent) {
+  Sidecar sidecar = sample_sidecar();
+  const std::vector<float> numbers = {1.0F, 0.5F, 0.25F};
+  Parameter buffer;
+  buffer.name = "frequencies";
+  buffer.kind = ParameterKind::buffer;
+  buffer.persistent = false;
+  buffer.data = {DType::float32, {3}, Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))};
+  Parameter kept = buffer;
+  kept.name = "persistent";
+  kept.persistent = true;
+  sidecar.program.parameters.items().push_back(buffer);
+  sidecar.program.parameters.items().push_back(kept);
+  const Sidecar read = parsed(to_json_text(sidecar));
+  const auto& parameters = read.program.parameters.items();
+  EXPECT_EQ(as_text(parameters[parameters.size() - 2].data.bytes.in_memory().value()),
+            as_text(buffer.data.bytes.in_memory().value()));
+  EXPECT_FALSE(parameters.back().data.bytes.in_memory());
 }
 
 TEST(Sidecar, PreservesFieldsOfNewerMinorVersions) {
@@ -183,7 +204,7 @@ TEST(Sidecar, ListsOperationsWithoutAnObservedScope) {
   sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
   const std::string text = to_json_text(sidecar);
   EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
-  EXPECT_EQ(Json::parse(text)["version"], "1.3");
+  EXPECT_EQ(Json::parse(text)["version"], "1.4");
   const Sidecar parsed_sidecar = parsed(text);
   EXPECT_EQ(parsed_sidecar.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
   EXPECT_EQ(parsed_sidecar.program.body.nodes[1].origin.basis, ScopeBasis::inferred);
