@@ -26,6 +26,7 @@ from .first_differences import Limits
 from .measurements import MEMORY
 from .isolated_modules import IsolatedErrors
 from .precision import Like
+from .recomputation import Recomputation
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
@@ -218,7 +219,8 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
     first_differences.resolve_layouts(flow, limits)
     if first_differences.drop_implausible(flow, limits.general):
         flow = Flow(file, measurement)
-    beginnings, isolated_errors = first_differences.find(flow, limits), IsolatedErrors()
+    again = Recomputation(recorded, runtime, measurement.feed.tensors, number_format.epsilon)
+    beginnings, isolated_errors = again.remaining(flow, limits, first_differences.find(flow, limits)), IsolatedErrors()
     if model is not None:
         isolated_errors = isolated_modules.measure(flow, recorded, run, model, runtime, limits.unquantised, memory)
         beginnings = first_differences.corrected(flow, limits, beginnings, isolated_errors)

@@ -245,14 +245,15 @@ class NumberFormat:
     min_limit: float          # smaller relative differences are always accepted
     max_limit: float          # larger relative differences are never accepted
     unquantised_limit: float  # larger relative differences of unquantised nodes' values are never accepted
+    epsilon: float            # relative rounding error of unquantised values
 
 
 # Operators with quantised inputs or outputs.
 QUANTISING = {"MatMulNBits", "GatherBlockQuantized", "QuantizeLinear", "DynamicQuantizeLinear", "DequantizeLinear",
               "MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeMatMul",
               "MatMulIntegerToFloat", "QGemm"}
-_FLOAT32 = NumberFormat("float32", 1e-5, 1e-3, 1e-3)
-_FLOAT16 = NumberFormat("float16", 1e-3, 0.05, 0.05)
+_FLOAT32 = NumberFormat("float32", 1e-5, 1e-3, 1e-3, 2**-24)
+_FLOAT16 = NumberFormat("float16", 1e-3, 0.05, 0.05, 2**-11)
 
 
 def number_format_of(file: File) -> NumberFormat:
@@ -263,9 +264,9 @@ def number_format_of(file: File) -> NumberFormat:
                                               for each in file.model.graph.value_info)
     unquantised = _FLOAT16 if is_half else _FLOAT32
     if types & {"MatMulNBits", "GatherBlockQuantized"} or weights & {proto.INT4, proto.UINT4}:
-        return NumberFormat("weights of 4 bits", 0.1, 0.5, unquantised.unquantised_limit)
+        return NumberFormat("weights of 4 bits", 0.1, 0.5, unquantised.unquantised_limit, unquantised.epsilon)
     if types & QUANTISING:
-        return NumberFormat("quantised to 8 bits", 0.08, 0.3, unquantised.unquantised_limit)
+        return NumberFormat("quantised to 8 bits", 0.08, 0.3, unquantised.unquantised_limit, unquantised.epsilon)
     if proto.BFLOAT16 in weights:
-        return NumberFormat("bfloat16", 8e-3, 0.2, 0.2)
+        return NumberFormat("bfloat16", 8e-3, 0.2, 0.2, 2**-8)
     return unquantised
