@@ -92,10 +92,13 @@ class Recomputation:
             session = ort_session.session(model.SerializeToString(), optimised=False)
         except WhenceError:  # the nodes do not run alone, or ONNX Runtime is not installed
             return None
-        right = {each.value: correct_value(self.recorded, each, inputs[each.value]) for each in reads if each.value in inputs}
+        reads = [each for each in reads if each.value in inputs]
+        right = {each.value: correct_value(self.recorded, each, inputs[each.value]) for each in reads}
+        errors = {each.value: each.figures.relative for each in reads
+                  if right[each.value] is None and math.isfinite(each.figures.relative)}
         return _Nodes(self.recorded, measured, session, inputs,
                       {name: tensor if right.get(name) is None else right[name] for name, tensor in inputs.items()},
-                      flow.quantise(nodes))
+                      errors, flow.quantise(nodes))
 
 
 def _limit(flow: Flow, limits: Limits, measured: Measured) -> float:
@@ -114,6 +117,7 @@ class _Nodes:
     session: object
     inputs: Mapping[str, torch.Tensor]        # the file's values
     right_inputs: Mapping[str, torch.Tensor]  # PyTorch's, where they are known
+    errors: Mapping[str, float]               # relative differences of the other observed inputs
     quantise: bool
 
     def error(self, inputs: Mapping[str, torch.Tensor]) -> Figures | None:
@@ -139,6 +143,7 @@ class _Nodes:
             return right
         exact = right.double()
         size = torch.where(exact == right.to(_EXACT).double(), 0.0, epsilon * exact.abs())
+        size = size.clamp(min=self.errors.get(name, 0.0) * exact.abs())
         if self.quantise and exact.numel():
             size = size.clamp(min=float(exact.max() - exact.min()) / _STEPS / 2)
         if right.shape == actual.shape:
