@@ -73,3 +73,36 @@ def value_info(name: str, tensor: torch.Tensor) -> Any:
     tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     dtype = 16 if tensor.dtype is torch.bfloat16 else helper.np_dtype_to_tensor_dtype(tensor.numpy().dtype)
     return helper.make_tensor_value_info(name, dtype, list(tensor.shape))
+
+
+def without_rounding(model: Any) -> Any:
+    """Returns a copy of the model in which pairs of a QuantizeLinear and a DequantizeLinear with the same step only clip
+    to their range."""
+    onnx = import_optional("onnx", "reading a model")
+    unrounded = type(model)()
+    unrounded.CopyFrom(model)
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer if not each.external_data}
+    quantised = {node.output[0]: node for node in model.graph.node if node.op_type == "QuantizeLinear"}
+    for node in unrounded.graph.node:
+        source = quantised.get(node.input[0]) if node.op_type == "DequantizeLinear" else None
+        bounds = None if source is None else _common_range(source, node, constants)
+        if bounds is not None:
+            names = [f"{node.output[0]}.{each}" for each in ("lowest", "highest")]
+            unrounded.graph.initializer.extend(map(onnx.numpy_helper.from_array, bounds, names))
+            node.CopyFrom(onnx.helper.make_node("Clip", [source.input[0], *names], list(node.output)))
+    return unrounded
+
+
+def _common_range(quantise: Any, dequantise: Any, constants: Mapping[str, Any]) -> list[Any] | None:
+    """Returns the smallest and the largest number that both nodes represent, as arrays, and a step more: a zero point is
+    rounded, too. Returns None if their steps or zero points differ or are not single numbers."""
+    import numpy
+
+    found = [[constants.get(name) for name in node.input[1:]] for node in (quantise, dequantise)]
+    if any(len(each) != 2 or any(array is None or array.size != 1 for array in each) for each in found) or found[0] != found[1]:
+        return None
+    step, zero = found[0]
+    if zero.dtype.kind not in "iu":
+        return None
+    limits = numpy.iinfo(zero.dtype)
+    return [((each - zero.astype(numpy.int64)) * step).astype(step.dtype).reshape(()) for each in (limits.min - 1, limits.max + 1)]

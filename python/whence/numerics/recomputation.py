@@ -1,19 +1,21 @@
 """Runs nodes at which a difference seems to begin again, on other inputs, and drops differences that do not begin there.
 
-Three questions decide:
+Four questions decide:
 1. Are the nodes right on PyTorch's inputs? Then they only amplify the error of their inputs, as a Tanh of large numbers
    or a comparison does.
 2. Does rounding their inputs change their results as much? Then rounding explains the difference: floor, remainder and
    nearest-neighbour sampling jump where an input crosses a boundary.
-3. Would PyTorch's result in the place of theirs make later values wrong, which are right? Then they compute another
+3. Are the nodes right without rounding to 8 bits, and do the file's outputs agree? Then only the steps are coarse.
+4. Would PyTorch's result in the place of theirs make later values wrong, which are right? Then they compute another
    value, because a tool moved a factor across it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -56,8 +58,10 @@ class Recomputation:
         own = None if nodes is None else nodes.error(nodes.right_inputs)
         if own is None:
             return True
-        return not own.relative <= _limit(flow, limits, measured) and \
-            not own.relative <= _EXPLAINED * nodes.rounding_error(own, self.epsilon)
+        if own.relative <= max(_limit(flow, limits, measured), _EXPLAINED * nodes.rounding_error(own, self.epsilon)):
+            return False
+        # Steps that are too coarse for some values are a fault only if an output shows it.
+        return not (nodes.quantise and _outputs_agree(flow, limits)) or not nodes.unrounded_error() <= limits.general
 
     def _is_other_value(self, flow: Flow, limits: Limits, measured: Measured) -> bool:
         for later in flow.next_observed(measured.value)[0]:
@@ -89,16 +93,21 @@ class Recomputation:
             model = node_pieces.model_of(flow.file, nodes, inputs, {measured.value: None})
             if model.ByteSize() > _MAX_BYTES:
                 return None
-            session = ort_session.session(model.SerializeToString(), optimised=False)
+            session = _session(model)
         except WhenceError:  # the nodes do not run alone, or ONNX Runtime is not installed
             return None
         reads = [each for each in reads if each.value in inputs]
         right = {each.value: correct_value(self.recorded, each, inputs[each.value]) for each in reads}
         errors = {each.value: each.figures.relative for each in reads
                   if right[each.value] is None and math.isfinite(each.figures.relative)}
-        return _Nodes(self.recorded, measured, session, inputs,
+        return _Nodes(self.recorded, measured, model, session, inputs,
                       {name: tensor if right.get(name) is None else right[name] for name, tensor in inputs.items()},
                       errors, flow.quantise(nodes))
+
+
+def _outputs_agree(flow: Flow, limits: Limits) -> bool:
+    outputs = [flow.observed[name] for name in flow.file.outputs if name in flow.observed]
+    return bool(outputs) and not any(limits.above(flow, each) for each in outputs)
 
 
 def _limit(flow: Flow, limits: Limits, measured: Measured) -> float:
@@ -114,7 +123,8 @@ class _Nodes:
 
     recorded: Values
     measured: Measured
-    session: object
+    model: Any
+    session: Any
     inputs: Mapping[str, torch.Tensor]        # the file's values
     right_inputs: Mapping[str, torch.Tensor]  # PyTorch's, where they are known
     errors: Mapping[str, float]               # relative differences of the other observed inputs
@@ -122,16 +132,30 @@ class _Nodes:
 
     def error(self, inputs: Mapping[str, torch.Tensor]) -> Figures | None:
         """Returns the difference of the result on these inputs from PyTorch's; None if the nodes do not run on them."""
-        result, point = self._result(inputs), self.measured.point
+        return self._figures(_result(self.session, inputs))
+
+    def _figures(self, result: torch.Tensor | None) -> Figures | None:
+        point = self.measured.point
         return None if result is None else tensor_differences.compare(
             self.recorded, point.recorded, result, integers_as_floats=self.measured.value in point.operation_values)
 
     def rounding_error(self, own: Figures, epsilon: float) -> float:
         """Returns the largest finite difference that rounding the inputs makes, as the figures count it."""
-        right = self._result(self.right_inputs)
         generator = torch.Generator().manual_seed(0)
-        results = [self._result({name: self._rounded(name, epsilon, generator) for name in self.inputs})
-                   for _ in range(_TRIALS)]
+        return self._spread(own, (_result(self.session, {name: self._rounded(name, epsilon, generator) for name in self.inputs})
+                                  for _ in range(_TRIALS)))
+
+    def unrounded_error(self) -> float:
+        """Returns the relative difference of the result if the nodes do not round to 8 bits between operations."""
+        try:
+            session = _session(node_pieces.without_rounding(self.model))
+        except WhenceError:
+            return math.inf
+        figures = self._figures(_result(session, self.right_inputs))
+        return math.inf if figures is None else figures.relative
+
+    def _spread(self, own: Figures, results: Iterable[torch.Tensor | None]) -> float:
+        right = _result(self.session, self.right_inputs)
         errors = [float((each != right).double().mean()) if own.unequal is not None else tensor_differences.relative(right, each)
                   for each in results if each is not None and each.shape == right.shape]
         return max((each for each in errors if math.isfinite(each)), default=0.0)
@@ -151,9 +175,15 @@ class _Nodes:
         noise = 2 * torch.rand(right.shape, generator=generator, dtype=torch.float64) - 1
         return torch.where(size > 0, exact + _WIDER * size * noise, exact).to(right.dtype)
 
-    def _result(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
-        try:
-            result, = ort_session.run(self.session, inputs)
-        except Exception:  # ONNX Runtime's exceptions have no common base class
-            return None
-        return result if isinstance(result, torch.Tensor) else None
+
+def _session(model: Any) -> Any:
+    return ort_session.session(model.SerializeToString(), optimised=False)
+
+
+def _result(session: Any, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
+    """Returns the session's only output; None if it does not run on these inputs."""
+    try:
+        result, = ort_session.run(session, inputs)
+    except Exception:  # ONNX Runtime's exceptions have no common base class
+        return None
+    return result if isinstance(result, torch.Tensor) else None
