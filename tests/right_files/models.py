@@ -191,7 +191,7 @@ MODELS = {
     "compare": sequence(lambda x: torch.where(x > x.roll(1, 1), x, -1.0)),
     "log_softmax": sequence(lambda x: F.log_softmax(x * 40, -1)),
     "power": sequence(lambda x: torch.pow(2.0, x * 4)),
-    "product": sequence(lambda x: torch.cumprod(x, 1)),
+    "product": sequence(lambda x: x * torch.prod(x, 1, keepdim=True)),
     "reciprocal": sequence(lambda x: 1 / (x.abs() + 0.01)),
     "diagonal": sequence(lambda x: torch.diagonal(x, 1, 1, 2), features=10),
     "cumsum": sequence(lambda x: torch.cumsum(x, 1)),

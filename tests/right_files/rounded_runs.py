@@ -28,7 +28,7 @@ def allowed_error(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], num
         expected = module(*inputs)
         errors = []
         for seed in range(RUNS):
-            with _Rounding(number_format, seed):
+            with _Rounding(number_format, seed, module):
                 rounded = module(*inputs)
             errors.append(difference(expected, rounded))
     return max([MINIMUM[number_format], *(FACTOR * each for each in errors if math.isfinite(each))])
@@ -49,17 +49,22 @@ def difference(expected: torch.Tensor, found: torch.Tensor) -> float:
 class _Rounding(TorchDispatchMode):
     """Rounds the results of all operations that return new tensors."""
 
-    def __init__(self, number_format: str, seed: int) -> None:
+    def __init__(self, number_format: str, seed: int, module: torch.nn.Module) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator().manual_seed(seed)
         self._weights_only = number_format == "4 bits"
-        self._rounds_weights = number_format in ("8 bits", "4 bits")
-        rounded = _ROUNDED[number_format]
-        self._rounded = lambda x: rounded(x, torch.rand(x.shape, generator=generator) - 0.5) if x.is_floating_point() else x
+        self._weights = {each.untyped_storage().data_ptr() for each in module.parameters()}
+        self._function = _ROUNDED[number_format]
+
+    def _rounded(self, x: torch.Tensor) -> torch.Tensor:
+        return self._function(x, torch.rand(x.shape, generator=self._generator) - 0.5) if x.is_floating_point() else x
+
+    def _rounded_weight(self, x: torch.Tensor) -> torch.Tensor:
+        return self._rounded(x) if x.untyped_storage().data_ptr() in self._weights else x
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        if self._rounds_weights and function._schema.name.split("::")[1] in _WITH_WEIGHTS:
-            args = tree_map_only(torch.Tensor, self._rounded, args)
+        if function._schema.name.split("::")[1] in _WITH_WEIGHTS:
+            args = tree_map_only(torch.Tensor, self._rounded_weight, args)
         result = function(*args, **(kwargs or {}))
         if self._weights_only or any(each.alias_info is not None for each in function._schema.returns):
             return result  # a view shares the memory of a tensor that is rounded already

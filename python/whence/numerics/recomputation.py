@@ -30,8 +30,10 @@ from .tensor_differences import Figures
 from .value_flow import Flow
 
 _TRIALS = 8             # runs on rounded inputs
-_WIDER = 2.0            # factor of the rounding in the trials: nodes also round between their inputs and their results
+_WIDER = 2.0            # factor of the rounding in the trials, times the root of the number of nodes that round
 _EXPLAINED = 3.0        # rounding explains errors of this many times those in the trials
+_FEW_CHANGES = 2        # integers that low precision may change in any tensor
+_MAX_EXACT = 1e-6       # largest relative rounding error of a format that keeps integers exact
 _STEPS = 255            # of a tensor quantised to 8 bits
 _EXACT = torch.bfloat16  # numbers that fit, such as integers and halves, are assumed to be exact
 _MAX_BYTES = 256 << 20  # maximum size of the nodes' weights, and of the inputs of all nodes that run again together
@@ -58,10 +60,14 @@ class Recomputation:
         own = None if nodes is None else nodes.error(nodes.right_inputs)
         if own is None:
             return True
-        if own.relative <= max(_limit(flow, limits, measured), _EXPLAINED * nodes.rounding_error(own, self.epsilon)):
+        if own.unequal is None:
+            limit = _limit(flow, limits, measured)
+        else:  # small tensors have few elements, so one that crosses a boundary is a large share
+            limit = max(limits.general, _FEW_CHANGES / measured.point.recorded.count) if nodes.rounds(self.epsilon) else 0.0
+        if own.relative <= max(limit, _EXPLAINED * nodes.rounding_error(own, self.epsilon)):
             return False
         # Steps that are too coarse for some values are a fault only if an output shows it.
-        return not (nodes.quantise and _outputs_agree(flow, limits)) or not nodes.unrounded_error() <= limits.general
+        return not (nodes.quantising and _outputs_agree(flow, limits)) or not nodes.unrounded_error() <= limits.general
 
     def _is_other_value(self, flow: Flow, limits: Limits, measured: Measured) -> bool:
         for later in flow.next_observed(measured.value)[0]:
@@ -102,7 +108,7 @@ class Recomputation:
                   if right[each.value] is None and math.isfinite(each.figures.relative)}
         return _Nodes(self.recorded, measured, model, session, inputs,
                       {name: tensor if right.get(name) is None else right[name] for name, tensor in inputs.items()},
-                      errors, flow.quantise(nodes))
+                      errors, sum(flow.quantise([node]) for node in nodes))
 
 
 def _outputs_agree(flow: Flow, limits: Limits) -> bool:
@@ -112,8 +118,6 @@ def _outputs_agree(flow: Flow, limits: Limits) -> bool:
 
 def _limit(flow: Flow, limits: Limits, measured: Measured) -> float:
     """Returns the largest error of nodes whose inputs are right."""
-    if measured.counts_unequal:
-        return 0.0
     return limits.general if flow.is_quantised(measured.value) else min(limits.general, limits.unquantised)
 
 
@@ -128,7 +132,12 @@ class _Nodes:
     inputs: Mapping[str, torch.Tensor]        # the file's values
     right_inputs: Mapping[str, torch.Tensor]  # PyTorch's, where they are known
     errors: Mapping[str, float]               # relative differences of the other observed inputs
-    quantise: bool
+    quantising: int                           # how many nodes round to few bits
+
+    def rounds(self, epsilon: float) -> bool:
+        """Returns true if the nodes compute with floating-point numbers in low precision."""
+        are_floats = any(tensor.is_floating_point() for tensor in self.inputs.values())
+        return are_floats and (self.quantising > 0 or epsilon > _MAX_EXACT)
 
     def error(self, inputs: Mapping[str, torch.Tensor]) -> Figures | None:
         """Returns the difference of the result on these inputs from PyTorch's; None if the nodes do not run on them."""
@@ -168,12 +177,12 @@ class _Nodes:
         exact = right.double()
         size = torch.where(exact == right.to(_EXACT).double(), 0.0, epsilon * exact.abs())
         size = size.clamp(min=self.errors.get(name, 0.0) * exact.abs())
-        if self.quantise and exact.numel():
+        if self.quantising and exact.numel():
             size = size.clamp(min=float(exact.max() - exact.min()) / _STEPS / 2)
         if right.shape == actual.shape:
             size = torch.maximum(size, (actual.double() - exact).abs())
         noise = 2 * torch.rand(right.shape, generator=generator, dtype=torch.float64) - 1
-        return torch.where(size > 0, exact + _WIDER * size * noise, exact).to(right.dtype)
+        return torch.where(size > 0, exact + _WIDER * max(self.quantising, 1)**0.5 * size * noise, exact).to(right.dtype)
 
 
 def _session(model: Any) -> Any:
