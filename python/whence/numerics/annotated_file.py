@@ -17,7 +17,6 @@ from ..errors import Diagnostic, error, require_path
 from . import model_structure
 
 _KEY, _TRACEBACK, _FX_NODE = "pkg.whence.", "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node"
-_INTEGER_DTYPES = {2, 3, 4, 5, 6, 7, 12, 13}  # TensorProto: UINT8, INT8, UINT16, INT16, INT32, INT64, UINT32, UINT64
 _FX_TARGET = re.compile(r"call_function\[target=torch\.ops\.(\w+)\.(\w+)")
 _EXPORTER_KEYS = {"pkg.torch.onnx.name_scopes", "pkg.onnxscript.name_scopes", "namespace"}
 
@@ -79,11 +78,6 @@ class File:
         """Returns the operator that PyTorch's exporter states, "aten::cat"; "" if it states none."""
         found = _FX_TARGET.search(self._metadata(node, _FX_NODE))
         return "" if found is None else "::".join(found.groups())
-
-    def rounds_to_integers(self, node: Node) -> bool:
-        """Returns true for a Cast to an integer dtype."""
-        return node.op_type == "Cast" and any(each.name == "to" and each.i in _INTEGER_DTYPES
-                                              for each in self.model.graph.node[node.at].attribute)
 
     def _metadata(self, node: Node, key: str) -> str:
         return next((each.value for each in self.model.graph.node[node.at].metadata_props if each.key == key), "")

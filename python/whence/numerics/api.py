@@ -26,6 +26,7 @@ from .first_differences import Limits
 from .measurements import MEMORY
 from .isolated_modules import IsolatedErrors
 from .precision import Like
+from .recomputation import Recomputation
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
@@ -98,9 +99,6 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
         if stop.code != "E0207" or not file_runtime.provider:
             raise
         parts = [comparison.until_failure(file, runs, stop)]
-    else:
-        if file_runtime.provider:
-            parts = [comparison.without_results(part, file_runtime) for part in parts]
     report = report_of(file, parts, recorded, file_runtime, program)
     part = worst_of(parts)
     if part.failure is not None:
@@ -140,30 +138,27 @@ class _Comparison:
     like: Like | None
     start: Callable[[File], Runtime]
 
-    def part(self, file: File, run: Run, runtime: Runtime, explained: Mapping[str, float] | None = None) -> Part:
+    def part(self, file: File, run: Run, runtime: Runtime, explained: Mapping[str, float] | None = None,
+             as_it_is: bool = True) -> Part:
         """Measures one run. ``explained``: the errors that the precision explains, if they are known from an earlier
         measurement of the run, because another one runs the model."""
         if explained is None and self.like is not None:
             explained = precision.errors_by_key(self.like, self.model, self.recorded, run)
         return _part(file, self.recorded, run, runtime, self.program, self.tolerance, self.memory, self.overrides,
                      model=None if isinstance(self.like, str) and self.like in precision.FORMATS else self.model,
-                     explained=explained)
+                     explained=explained, as_it_is=as_it_is)
 
     def until_failure(self, file: File, runs: list[Run], stop: WhenceError) -> Part:
-        """Returns the measurement of the nodes before the first one that fails in any run. Raises ``stop`` if none fails
-        in the file without its declared sizes."""
-        for run in runs:
-            feed = measurements.feed_of(file, self.recorded, run, self.overrides).tensors
-            failure = failing_nodes.find(file, self.start, feed)
-            if failure is not None:
-                part = replace(self, model=None).part(failure.before, run, self.start(failure.before))
-                return replace(part, failure=failure)
-        raise stop
-
-    def without_results(self, part: Part, runtime: Runtime) -> Part:
-        """Returns the part with the node that fails if the file runs as it is."""
-        failure = failing_nodes.find_without_results(part.flow.file, runtime, part.measurement.feed.tensors)
-        return part if failure is None else replace(part, failure=failure)
+        """Returns the measurement of the nodes before the first one that fails in any run, or of all nodes if the file runs
+        when all results are requested. Raises ``stop`` if no node is known to fail."""
+        found = ((run, failing_nodes.find(file, self.start, measurements.feed_of(file, self.recorded, run, self.overrides).tensors))
+                 for run in runs)
+        run, failure = next(((run, failure) for run, failure in found if failure is not None),
+                            (runs[0], failing_nodes.named_in(stop, file)))
+        if failure is None:
+            raise stop
+        part = replace(self, model=None).part(failure.before, run, self.start(failure.before), as_it_is=False)
+        return replace(part, failure=failure)
 
     def later_faults(self, file: File, part: Part) -> tuple[list[Part], str]:
         """Returns the measurements in which a difference is the first: ``part``, then of the file with PyTorch's results
@@ -207,18 +202,19 @@ def _finding_of(failed: FirstDifference) -> dict[str, Any]:
 
 def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
           tolerance: float | None, memory: int, overrides: Overrides = Overrides(), feed: Feed | None = None,
-          model: Any = None, explained: Mapping[str, float] | None = None) -> Part:
+          model: Any = None, explained: Mapping[str, float] | None = None, as_it_is: bool = True) -> Part:
     number_format = measurements.number_format_of(file)
     measurement = measurements.measure(file, recorded, run, runtime, program,
                                        number_format.min_limit if tolerance is None else tolerance, memory,
-                                       overrides, feed)
+                                       overrides, feed, as_it_is)
     flow = Flow(file, measurement)
     limits = first_differences.limits(flow, number_format) if tolerance is None else Limits(tolerance, tolerance)
     limits = replace(limits, explained=explained or {})
     first_differences.resolve_layouts(flow, limits)
     if first_differences.drop_implausible(flow, limits.general):
         flow = Flow(file, measurement)
-    beginnings, isolated_errors = first_differences.find(flow, limits), IsolatedErrors()
+    again = Recomputation(recorded, runtime, measurement.feed.tensors, number_format.epsilon)
+    beginnings, isolated_errors = again.remaining(flow, limits, first_differences.find(flow, limits)), IsolatedErrors()
     if model is not None:
         isolated_errors = isolated_modules.measure(flow, recorded, run, model, runtime, limits.unquantised, memory)
         beginnings = first_differences.corrected(flow, limits, beginnings, isolated_errors)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from ..base.optional_packages import import_optional
 from ..values.value_file import Values
+from . import node_pieces
 from .annotated_file import File
 from .measurements import Measured
 
@@ -38,10 +38,5 @@ def with_values(file: File, supplied: Mapping[str, torch.Tensor]) -> File:
     kept = [each for each in model.graph.value_info if each.name not in supplied]
     del model.graph.value_info[:]
     model.graph.value_info.extend(kept)
-    model.graph.input.extend(_value_info(onnx, name, tensor) for name, tensor in supplied.items())
+    model.graph.input.extend(node_pieces.value_info(name, tensor) for name, tensor in supplied.items())
     return replace(file, content=model.SerializeToString(), supplied=dict(supplied))
-
-
-def _value_info(onnx: Any, name: str, tensor: torch.Tensor) -> Any:
-    dtype = 16 if tensor.dtype is torch.bfloat16 else onnx.helper.np_dtype_to_tensor_dtype(tensor.numpy().dtype)
-    return onnx.helper.make_tensor_value_info(name, dtype, list(tensor.shape))

@@ -4,7 +4,6 @@ The values of the nodes before it remain observable."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,8 +15,6 @@ from ..errors import WhenceError
 from . import model_structure
 from .annotated_file import File, Node
 from .runtimes import Runtime, node_named_in
-
-_MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -60,21 +57,12 @@ def find(file: File, start: Callable[[File], Runtime], feed: Mapping[str, torch.
     return Failure(order[running], message, _beginning(file, model, before, outputs))
 
 
-def find_without_results(file: File, runtime: Runtime, feed: Mapping[str, torch.Tensor]) -> Failure | None:
-    """Returns the node at which the file fails if only its outputs are requested, although it runs if all results are:
-    ONNX Runtime then reuses memory. Returns None for more than 256 MB of weights, for which another run is too slow."""
-    if sum(os.path.getsize(each) for each in model_structure.files_of(file.path, file.model)) > _MAX_BYTES:
-        return None
-    try:
-        for _ in runtime.take(feed, file.outputs):
-            pass
-    except WhenceError as failure:
-        message = failure.diagnostics[0].message
-        node = node_named_in(message, file)
-        if failure.code != "E0207" or node is None:
-            raise
-        return Failure(node, message, file)
-    return None
+def named_in(stop: WhenceError, file: File) -> Failure | None:
+    """Returns the node that the runtime's error names as the failure of a file that runs when all results are requested:
+    ONNX Runtime reuses memory when they are not. Returns None if it names none."""
+    message = stop.diagnostics[0].message
+    node = node_named_in(message, file)
+    return None if node is None else Failure(node, message, file)
 
 
 def _in_order(file: File) -> list[Node]:

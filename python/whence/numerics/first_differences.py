@@ -21,11 +21,6 @@ _STEP, _LATER_STEP = 3.0, 10.0
 _EXPLAINED = 3.0   # a precision explains errors of this many times those of PyTorch in the precision
 _MAX_EQUAL = 1e-6  # maximum relative difference of scores that are assumed to have the same order
 _CHANGE_FACTOR = 10.0  # ratio of the share of indices that may change to the relative difference of the scores
-# Operators whose results jump: a small error of an input changes few elements, but these by much, so the relative
-# difference is about the square root of the share of these elements.
-_JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "GridSample", "ArgMax", "ArgMin", "TopK", "Less", "Greater",
-            "LessOrEqual", "GreaterOrEqual", "Equal", "Hardmax"}
-_JUMP_FACTOR = 10.0
 _MAX_CHANGES, _MAX_SHARE = 2, 0.1  # elements that may change in any way; share of elements that may change by one
 _USUAL_STEPS, _MIN_STEPS = 10.0, 12  # limit in multiples of the usual step; minimum number of steps to determine it
 
@@ -107,9 +102,6 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
         inherited = flow.inherited_error(value)
         if measured.figures.relative <= inherited * (_STEP if inherited <= limits.general else _LATER_STEP):
             continue
-        if inherited > _MAX_EQUAL and measured.figures.relative <= _JUMP_FACTOR * math.sqrt(inherited) \
-                and any(node.op_type in _JUMPING or flow.file.rounds_to_integers(node) for node in nodes):
-            continue
         beginnings.append(_beginning(flow, measured, nodes, reads, limits))
     return beginnings
 
@@ -181,8 +173,8 @@ def _enclosing_call(measurement: Measurement, calls: list[int]) -> int | None:
 def _does_last(flow: Flow, measured: Measured, limits: Limits) -> bool:
     """Returns true if the difference reaches later values or an output, unlike that of a mask with -inf instead of the
     lowest number. A diluted difference counts if it makes the error of a later value clearly larger than the error of
-    its other inputs."""
-    later, reaches_output = flow.next_observed(measured.value)
+    its other inputs. Infinite values do not count, because a Tanh or a minimum ends them."""
+    later, reaches_output = _after_infinities(flow, measured)
     limit = limits.general if measured.differs(limits.general) else limits.unquantised
 
     def is_diluted(other: Measured) -> bool:
@@ -191,6 +183,24 @@ def _does_last(flow: Flow, measured: Measured, limits: Limits) -> bool:
         return other.figures.relative > max(limit / _STEP, _STEP * inherited)
 
     return reaches_output or not later or any(each.differs(limit) or is_diluted(each) for each in later)
+
+
+def _after_infinities(flow: Flow, measured: Measured) -> tuple[list[Measured], bool]:
+    """Returns the next observed values, in which only elements that are finite in both differ, and true if an output is
+    reached before them."""
+    later, reaches_output = {}, False
+    pending, visited = [measured], set()
+    while pending:
+        last = pending.pop()
+        visited.add(last.value)
+        following, reaches = flow.next_observed(last.value)
+        reaches_output = reaches_output or reaches
+        for each in following:
+            if measured.figures.not_finite and each.figures.not_finite:
+                pending += [each] if each.value not in visited else []
+            else:
+                later[each.value] = each
+    return list(later.values()), reaches_output
 
 
 def _is_from_weights(flow: Flow, measured: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:

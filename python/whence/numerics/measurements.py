@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 
 from ..base.optional_packages import import_optional
 from ..errors import error
 from ..values.value_file import Run, Values
-from . import candidates as finding, file_inputs
+from . import candidates as finding, file_inputs, model_structure
 from .annotated_file import File
 from .candidates import Calls, Point
 from .file_inputs import Feed, Overrides
@@ -21,6 +24,7 @@ from .tensor_differences import Figures, compare, of_wrong_form
 
 _MIN_COSINE = 0.9      # minimum cosine of a fused node's value that is accepted as a module's result
 _CONSTANT_LIMIT = 0.5  # maximum relative difference of a constant that may be a folded result
+_MAX_BYTES = 256 << 20
 MEMORY = 2 << 30       # default maximum number of bytes of values at one time
 
 
@@ -60,9 +64,10 @@ class Measurement:
 
 def measure(file: File, values: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
             agreement_limit: float, memory: int = MEMORY,
-            overrides: Overrides = Overrides(), feed: Feed | None = None) -> Measurement:
+            overrides: Overrides = Overrides(), feed: Feed | None = None, as_it_is: bool = True) -> Measurement:
     """Measures all points. A value whose relative difference is at most ``agreement_limit`` belongs to the point,
-    whatever its origin. ``overrides`` change the recorded inputs; ``feed`` replaces both.
+    whatever its origin. ``overrides`` change the recorded inputs; ``feed`` replaces both. ``as_it_is`` takes the file's
+    outputs from a run that computes nothing else.
 
     Raises WhenceError: E0104 if the file's inputs do not fit the recorded ones, E0206 if the values belong to another
     model, E0207 if the runtime fails."""
@@ -73,7 +78,8 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
     points = finding.find(file, calls, program)
     if feed is None:
         feed = feed_of(file, values, run, overrides) if runtime.rounds else Feed()
-    measured, rounds = observed(file, values, calls, points, runtime, feed, agreement_limit, memory)
+    outputs = _outputs(file, runtime, feed) if as_it_is else {}
+    measured, rounds = observed(file, values, calls, points, runtime, feed, agreement_limit, memory, outputs)
     nearest: dict[str, float] = {}
     for point in measured:
         if point.value is not None:
@@ -88,14 +94,25 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
     return Measurement(calls, in_order(file, measured), rounds, feed)
 
 
+def _outputs(file: File, runtime: Runtime, feed: Feed) -> dict[str, torch.Tensor]:
+    """Returns the file's outputs if nothing else is requested. ONNX Runtime then reuses memory, and keeps values in float32
+    that it rounds to float16 if they are requested. Returns none for more than 256 MB of weights, for which another run
+    is too slow."""
+    if not runtime.provider or file.content is not None or \
+            sum(os.path.getsize(each) for each in model_structure.files_of(file.path, file.model)) > _MAX_BYTES:
+        return {}
+    return dict(runtime.take(feed.tensors, file.outputs))
+
+
 def in_order(file: File, points: list[Measured]) -> list[Measured]:
     """Sorts points in the file's order, unobservable points last."""
     return sorted(points, key=lambda each: file.position(each.value) if each.value is not None else len(file.nodes) + 1)
 
 
 def observed(file: File, values: Values, calls: Calls, points: list[Point], runtime: Runtime,
-             feed: Feed, agreement_limit: float, memory: int) -> tuple[list[Measured], int]:
-    """Returns each point with its chosen candidate, and the number of rounds."""
+             feed: Feed, agreement_limit: float, memory: int,
+             known: Mapping[str, torch.Tensor] = MappingProxyType({})) -> tuple[list[Measured], int]:
+    """Returns each point with its chosen candidate, and the number of rounds. Values that are ``known`` are not computed."""
     points_by_value: dict[str, list[Point]] = {}
     for point in points:
         for name in dict.fromkeys(form for each in point.candidates for form in _with_dequantised(file, each)):
@@ -109,7 +126,8 @@ def observed(file: File, values: Values, calls: Calls, points: list[Point], runt
     outputs = set(file.outputs)
     for names in _split_into_rounds(points_by_value, memory):
         rounds += 1
-        for name, tensor in runtime.take(feed.tensors, names):
+        computed = runtime.take(feed.tensors, [name for name in names if name not in known])
+        for name, tensor in itertools.chain(computed, ((name, known[name]) for name in names if name in known)):
             for point in points_by_value.get(name, ()):
                 figures = compare(values, point.recorded, tensor, name in outputs, name in point.operation_values) \
                     if isinstance(tensor, torch.Tensor) else None
@@ -245,14 +263,15 @@ class NumberFormat:
     min_limit: float          # smaller relative differences are always accepted
     max_limit: float          # larger relative differences are never accepted
     unquantised_limit: float  # larger relative differences of unquantised nodes' values are never accepted
+    epsilon: float            # relative rounding error of unquantised values
 
 
 # Operators with quantised inputs or outputs.
 QUANTISING = {"MatMulNBits", "GatherBlockQuantized", "QuantizeLinear", "DynamicQuantizeLinear", "DequantizeLinear",
               "MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeMatMul",
               "MatMulIntegerToFloat", "QGemm"}
-_FLOAT32 = NumberFormat("float32", 1e-5, 1e-3, 1e-3)
-_FLOAT16 = NumberFormat("float16", 1e-3, 0.05, 0.05)
+_FLOAT32 = NumberFormat("float32", 1e-5, 1e-3, 1e-3, 2**-24)
+_FLOAT16 = NumberFormat("float16", 1e-3, 0.05, 0.05, 2**-11)
 
 
 def number_format_of(file: File) -> NumberFormat:
@@ -263,9 +282,9 @@ def number_format_of(file: File) -> NumberFormat:
                                               for each in file.model.graph.value_info)
     unquantised = _FLOAT16 if is_half else _FLOAT32
     if types & {"MatMulNBits", "GatherBlockQuantized"} or weights & {proto.INT4, proto.UINT4}:
-        return NumberFormat("weights of 4 bits", 0.1, 0.5, unquantised.unquantised_limit)
+        return NumberFormat("weights of 4 bits", 0.1, 0.5, unquantised.unquantised_limit, unquantised.epsilon)
     if types & QUANTISING:
-        return NumberFormat("quantised to 8 bits", 0.08, 0.3, unquantised.unquantised_limit)
+        return NumberFormat("quantised to 8 bits", 0.08, 0.3, unquantised.unquantised_limit, unquantised.epsilon)
     if proto.BFLOAT16 in weights:
-        return NumberFormat("bfloat16", 8e-3, 0.2, 0.2)
+        return NumberFormat("bfloat16", 8e-3, 0.2, 0.2, 2**-8)
     return unquantised

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from ..files.atomic_files import require_apart, write_text
 
 _GRAPH, _INITIALIZER, _SPARSE, _OUTPUT = 7, 5, 15, 12   # fields of ModelProto and GraphProto (onnx.proto)
 _BYTES_OF_TENSOR = {4, 5, 6, 7, 9, 10, 11}              # fields of TensorProto that contain elements
+_NAME = 8                                               # field of TensorProto
 _MAX_KEPT_BYTES = 4096                                  # maximum size of initializers that keep their content
 
 
-def without_weights(path: str | os.PathLike[str]) -> Any:
-    """Returns the onnx.ModelProto. Initializers of more than 4 KiB have no content.
+def without_weights(path: str | os.PathLike[str], kept: Collection[str] = ()) -> Any:
+    """Returns the onnx.ModelProto. Initializers of more than 4 KiB have no content, except those named in ``kept``.
 
     Raises WhenceError: E0102, E0201, E0202, E0203 if it is not an ONNX file, E0307 without onnx.
     """
@@ -33,7 +34,7 @@ def without_weights(path: str | os.PathLike[str]) -> Any:
             if os.fstat(file.fileno()).st_size == 0:
                 raise error("E0201", "empty_file", f"{path} has no bytes", "check how it was written", file=path)
             with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
-                structure = b"".join(_model_parts(view))
+                structure = b"".join(_model_parts(view, {name.encode() for name in kept}))
     except OSError as failure:
         raise error("E0102", "missing_file", f"{path} cannot be read: {failure}", "check the path", file=path) from None
     except (IndexError, ValueError):
@@ -53,23 +54,29 @@ def _not_a_model(path: str):
                  file=path)
 
 
-def _model_parts(data: memoryview) -> Iterator[bytes]:
+def _model_parts(data: memoryview, kept: Collection[bytes]) -> Iterator[bytes]:
     for number, start, body, end in _fields(data, 0, len(data)):
         if number != _GRAPH:
             yield bytes(data[start:end])
             continue
-        graph = b"".join(_graph_parts(data, body, end))
+        graph = b"".join(_graph_parts(data, body, end, kept))
         yield _field(_GRAPH, graph)
 
 
-def _graph_parts(data: memoryview, begin: int, stop: int) -> Iterator[bytes]:
+def _graph_parts(data: memoryview, begin: int, stop: int, kept: Collection[bytes]) -> Iterator[bytes]:
     for number, start, body, end in _fields(data, begin, stop):
-        if number in (_INITIALIZER, _SPARSE) and end - body > _MAX_KEPT_BYTES:
+        if number in (_INITIALIZER, _SPARSE) and end - body > _MAX_KEPT_BYTES and not (
+                kept and number == _INITIALIZER and _name(data, body, end) in kept):
             yield _field(number, b"".join(
                 bytes(data[field_start:field_end]) for field, field_start, _, field_end in _fields(data, body, end)
                 if number == _INITIALIZER and field not in _BYTES_OF_TENSOR))
         else:
             yield bytes(data[start:end])
+
+
+def _name(data: memoryview, begin: int, stop: int) -> bytes:
+    """Returns the name of a TensorProto."""
+    return next((bytes(data[body:end]) for number, _, body, end in _fields(data, begin, stop) if number == _NAME), b"")
 
 
 def _fields(data: memoryview, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:

@@ -17,7 +17,7 @@ import torch
 from ..base.optional_packages import import_optional
 from ..errors import error
 from ..values.value_file import Recorded, Values
-from . import model_structure
+from . import node_pieces
 from .annotated_file import File, Node
 from .report import FirstDifference
 from .runtimes import Runtime
@@ -80,9 +80,8 @@ def write(folder: Path, file: File, piece: Piece, first: FirstDifference, values
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise error("E0101", "usage", f"{folder} already exists", "pass a new folder")
     onnx = import_optional("onnx", "reading a model")
-    complete = onnx.load(file.path, load_external_data=False)
-    nodes = _with_constants(file, piece.nodes)
-    inputs = _inputs_of(file, nodes)
+    nodes = node_pieces.with_constants(file, piece.nodes)
+    inputs = node_pieces.inputs_of(file, nodes)
     tensors = {name: tensor for name, tensor in runtime.take(feed, inputs) if isinstance(tensor, torch.Tensor)}
     tensors |= {name: feed[name] for name in inputs if name in feed}
     missing = [name for name in inputs if name not in tensors]
@@ -95,7 +94,8 @@ def write(folder: Path, file: File, piece: Piece, first: FirstDifference, values
         inside = Path(temporary) / "bundle"
         inside.mkdir()
         actual = next((tensor for _, tensor in runtime.take(feed, [piece.value])), None) if piece.expected is not None else None
-        model = _model(onnx, file, complete, nodes, tensors, piece.value, actual)
+        # If the node does not run, the runtime infers the type.
+        model = node_pieces.model_of(file, nodes, tensors, {piece.value: actual})
         onnx.save(model, inside / "piece.onnx")
         _save_arrays(inside, tensors, values, piece.expected)
         (inside / "reproduce.py").write_text(_script(piece, first, runtime, limit), encoding="utf-8")
@@ -103,64 +103,11 @@ def write(folder: Path, file: File, piece: Piece, first: FirstDifference, values
         said = (ran.stderr or ran.stdout).strip().splitlines()
         if ran.returncode != _FAILS or not said:
             return "no bundle was written: the piece alone does not fail, so the fault is in how the file uses it"
-        (inside / "issue.md").write_text(_issue(onnx, file, complete, first, nodes, said[-1]), encoding="utf-8")
+        (inside / "issue.md").write_text(_issue(onnx, model, first, nodes, said[-1]), encoding="utf-8")
         if folder.exists():
             folder.rmdir()
         os.replace(inside, folder)
     return f"{len(nodes)} of {len(file.nodes)} nodes were written to {folder}: `python {folder / 'reproduce.py'}` fails"
-
-
-def _with_constants(file: File, nodes: list[Node]) -> list[Node]:
-    """Adds the nodes that compute constants which the nodes read."""
-    added = {node.at: node for node in nodes}
-    pending = [name for node in nodes for name in node.inputs]
-    while pending:
-        name = pending.pop()
-        node = file.producer.get(name)
-        if node is not None and name in file.constants and node.at not in added:
-            added[node.at] = node
-            pending += node.inputs
-    return [added[at] for at in sorted(added)]
-
-
-def _inputs_of(file: File, nodes: list[Node]) -> list[str]:
-    """Returns the values that the nodes read and do not compute, without weights."""
-    computed = {name for node in nodes for name in node.outputs}
-    return list(dict.fromkeys(name for node in nodes for name in node.inputs
-                              if name and name not in computed and name not in file.elements))
-
-
-def _model(onnx: Any, file: File, complete: Any, nodes: list[Node], tensors: dict[str, torch.Tensor], value: str,
-           actual: torch.Tensor | None) -> Any:
-    from onnx.external_data_helper import uses_external_data
-
-    model = onnx.ModelProto(ir_version=complete.ir_version, producer_name=complete.producer_name,
-                            producer_version=complete.producer_version)
-    model.opset_import.extend(complete.opset_import)
-    model.functions.extend(complete.functions)
-    model.graph.name = "piece"
-    for node in nodes:
-        proto = model.graph.node.add()
-        proto.CopyFrom(complete.graph.node[node.at])
-        del proto.metadata_props[:]
-        proto.doc_string = ""
-    read = {name for node in nodes for name in node.inputs}
-    for tensor in complete.graph.initializer:
-        if tensor.name not in read:
-            continue
-        weights = model.graph.initializer.add()
-        weights.CopyFrom(tensor)
-        if uses_external_data(weights):
-            model_structure.embed(weights, os.path.dirname(os.path.abspath(file.path)))
-    model.graph.input.extend(_value_info(onnx, name, tensor) for name, tensor in tensors.items())
-    # If the node does not run, the runtime infers the type.
-    model.graph.output.append(onnx.ValueInfoProto(name=value) if actual is None else _value_info(onnx, value, actual))
-    return model
-
-
-def _value_info(onnx: Any, name: str, tensor: torch.Tensor) -> Any:
-    dtype = onnx.helper.np_dtype_to_tensor_dtype(_as_numpy(tensor).dtype)
-    return onnx.helper.make_tensor_value_info(name, dtype, list(tensor.shape))
 
 
 def _script(piece: Piece, first: FirstDifference, runtime: Runtime, limit: float) -> str:
@@ -190,11 +137,11 @@ def _as_numpy(tensor: torch.Tensor) -> Any:
     return (tensor.float() if tensor.dtype is torch.bfloat16 else tensor.resolve_conj()).numpy()
 
 
-def _issue(onnx: Any, file: File, complete: Any, first: FirstDifference, nodes: list[Node], said: str) -> str:
-    return "\n".join(_issue_lines(onnx, file, complete, first, nodes, said)) + "\n"
+def _issue(onnx: Any, model: Any, first: FirstDifference, nodes: list[Node], said: str) -> str:
+    return "\n".join(_issue_lines(onnx, model, first, nodes, said)) + "\n"
 
 
-def _issue_lines(onnx: Any, file: File, complete: Any, first: FirstDifference, nodes: list[Node], said: str) -> Iterator[str]:
+def _issue_lines(onnx: Any, model: Any, first: FirstDifference, nodes: list[Node], said: str) -> Iterator[str]:
     runtime = import_optional("onnxruntime", "running a file")
     operation = first.operation or ", ".join(dict.fromkeys(node.op_type for node in nodes))
     yield f"# {operation}: the ONNX file " + ("does not run" if first.failure else "computes another result than PyTorch")
@@ -211,9 +158,9 @@ def _issue_lines(onnx: Any, file: File, complete: Any, first: FirstDifference, n
     yield ""
     rows = (("operation", first.operation), ("module", first.module or "(root)"), ("source line", first.source),
             ("nodes", ", ".join(f"{node.op_type} {node.name}".strip() for node in nodes)),
-            ("exported by", f"{complete.producer_name} {complete.producer_version}".strip()),
+            ("exported by", f"{model.producer_name} {model.producer_version}".strip()),
             ("changed by", "(the tools that changed the file, with their versions)"),
-            ("opset", ", ".join(f"{each.domain or 'ai.onnx'} {each.version}" for each in complete.opset_import)),
+            ("opset", ", ".join(f"{each.domain or 'ai.onnx'} {each.version}" for each in model.opset_import)),
             ("versions", f"onnxruntime {runtime.__version__}, onnx {onnx.__version__}, torch {torch.__version__}"))
     yield "| | |"
     yield "|---|---|"
