@@ -1,3 +1,4 @@
+// Tests which orders of rows count as made by a tool.
 #include <gtest/gtest.h>
 
 #include "annotator/derivation/lines.h"

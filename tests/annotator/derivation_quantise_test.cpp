@@ -1,3 +1,4 @@
+// Tests quantisation against numbers worked by hand.
 #include <gtest/gtest.h>
 
 #include "annotator/derivation/quantise.h"

@@ -1,3 +1,4 @@
+// Tests SHA-256 against published digests.
 #include "schema/files/sha256.h"
 
 #include <gtest/gtest.h>

@@ -55,7 +55,7 @@ annotator_room(app USES text program origin onnx_file graph convert lower metada
 # Compiled separately, because whence_static replaces it (static.cmake).
 set_source_files_properties(annotator/app/recorder_loading.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-set(command_rooms text view dialect profile placement validation derivation app)
+set(command_rooms text view dialect profile placement validation app)
 
 include(tools/cmake/report_page.cmake)
 target_include_directories(whence_report PRIVATE ${CMAKE_BINARY_DIR})
