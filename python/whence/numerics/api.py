@@ -18,7 +18,7 @@ from ..values import value_file
 from ..values.module_globs import matcher, require_matches
 from ..values.value_file import Run, Values
 from . import (annotated_file, corrected_values, failing_nodes, file_inputs, first_differences, first_operations,
-               isolated_modules, measurements, model_structure, precision, recorded_program, reproduction, runtimes)
+               isolated_modules, measurements, model_structure, precision, recorded_program, reproduction, runtimes, straight_line)
 from .annotated_file import File
 from .assembly import Part, first_difference, modules_of, piece_of, report_of, worst_of
 from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
@@ -92,8 +92,10 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
         model = isolated_modules.model_of(model, recorded, runs[0])
     comparison = _Comparison(recorded, program, tolerance, memory, overrides, model, like,
                              lambda part: runtime_of(part, runtime, provider, optimized))
+    comparisons = [comparison.straight(file, run, file_runtime) for run in runs]
     try:
-        parts = [comparison.part(file, run, file_runtime) for run in runs]
+        parts = [each.part(straight, run, straight_runtime)
+                 for (each, straight, straight_runtime), run in zip(comparisons, runs, strict=True)]
     except WhenceError as stop:
         if stop.code != "E0207" or not file_runtime.provider:
             raise
@@ -101,13 +103,14 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     else:
         if file_runtime.provider:
             parts = [comparison.without_results(part, file_runtime) for part in parts]
-    report = report_of(file, parts, recorded, file_runtime, program)
+    report = report_of(file, parts, recorded, file_runtime)
     part = worst_of(parts)
+    comparison, file, _ = comparisons[parts.index(part)] if part.failure is None else (comparison, file, file_runtime)
     if part.failure is not None:
         report = replace(report, findings=(_finding_of(report.beginnings[-1]),))
     if all_faults:
         faults, reason = comparison.later_faults(file, part)
-        report = replace(report, faults=tuple(first_difference(each, each.first, program) for each in faults),
+        report = replace(report, faults=tuple(first_difference(each, each.first) for each in faults),
                          notes=(*report.notes, *([reason] if reason else [])))
     if repro is not None:
         report = replace(report, bundle=comparison.reproduce(Path(repro), file, part, report))
@@ -115,7 +118,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
         return report
     require_matches([glob for _, glob in limits], {each.module for each in report.modules})
     return replace(report, limits=tuple(max_error), findings=(
-        *report.findings, *_findings([modules_of(part, program) for part in parts], limits)))
+        *report.findings, *_findings([modules_of(part) for part in parts], limits)))
 
 
 def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str, torch.Tensor],
@@ -124,7 +127,7 @@ def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str,
     file = annotated_file.read(path)
     file_runtime = runtimes.onnxruntime(file)
     part = _part(file, values, values.runs[0], file_runtime, None, tolerance, MEMORY, feed=Feed(dict(feed)))
-    return report_of(file, [part], values, file_runtime, None)
+    return report_of(file, [part], values, file_runtime)
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,14 @@ class _Comparison:
     model: Any
     like: Like | None
     start: Callable[[File], Runtime]
+
+    def straight(self, file: File, run: Run, runtime: Runtime) -> tuple[_Comparison, File, Runtime]:
+        """Returns the straight line of the file for the run, and what it is compared with."""
+        if not runtime.provider or not straight_line.has_bodies(file):
+            return self, file, runtime
+        feed = measurements.feed_of(file, self.recorded, run, self.overrides).tensors
+        line, program = straight_line.of_run(file, self.program, run, self.start, feed)
+        return replace(self, program=program), line, runtime if line is file else self.start(line)
 
     def part(self, file: File, run: Run, runtime: Runtime, explained: Mapping[str, float] | None = None) -> Part:
         """Measures one run. ``explained``: the errors that the precision explains, if they are known from an earlier
@@ -224,7 +235,7 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
         beginnings = first_differences.corrected(flow, limits, beginnings, isolated_errors)
     evidence = Evidence(flow, recorded)
     part = Part(flow, limits, number_format.name if tolerance is None else "as given", beginnings, isolated_errors,
-                evidence, evidence.contradictions(flow, limits, runtime), recorded)
+                evidence, evidence.contradictions(flow, limits, runtime), recorded, program)
     if program is None or part.first is None:
         return part
     return replace(part, operation=first_operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))

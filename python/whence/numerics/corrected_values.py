@@ -27,7 +27,7 @@ def correct_value(values: Values, measured: Measured, actual: torch.Tensor) -> t
 def with_values(file: File, supplied: Mapping[str, torch.Tensor]) -> File:
     """Returns the file with these values as inputs. The nodes that compute them compute values that nobody reads."""
     onnx = import_optional("onnx", "reading a model")
-    model = onnx.load(file.path, load_external_data=False)
+    model = file.load()
     for node in model.graph.node:
         for at, name in enumerate(node.output):
             if name in supplied:

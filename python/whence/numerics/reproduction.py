@@ -80,7 +80,7 @@ def write(folder: Path, file: File, piece: Piece, first: FirstDifference, values
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise error("E0101", "usage", f"{folder} already exists", "pass a new folder")
     onnx = import_optional("onnx", "reading a model")
-    complete = onnx.load(file.path, load_external_data=False)
+    complete = file.load()
     nodes = _with_constants(file, piece.nodes)
     inputs = _inputs_of(file, nodes)
     tensors = {name: tensor for name, tensor in runtime.take(feed, inputs) if isinstance(tensor, torch.Tensor)}

@@ -191,8 +191,7 @@ def _with_small_weights(file: File) -> bytes:
     onnx = ort_session.import_optional("onnx", "reading a model")
     from onnx.external_data_helper import uses_external_data
 
-    model = onnx.load(file.path, load_external_data=False) if file.content is None else \
-        onnx.load_model_from_string(file.content)
+    model = file.load()
     folder = os.path.dirname(os.path.abspath(file.path))
     for tensor in model.graph.initializer:
         if uses_external_data(tensor) and math.prod(tensor.dims) <= 1024:
