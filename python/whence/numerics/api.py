@@ -43,7 +43,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
              model: Any = None, like: Like | None = None, tolerance: float | None = None, memory: int = MEMORY,
              optimized: bool = False, max_error: Collection[str] = (), input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None, all_faults: bool = False,
-             repro: str | os.PathLike[str] | None = None) -> AccuracyReport:
+             repro: str | os.PathLike[str] | None = None, isolated: bool = False) -> AccuracyReport:
     """Runs an annotated ONNX file on recorded inputs and finds the first module whose values differ from PyTorch's.
 
     values     the PyTorch model's values from ``record_values``, or the path of their file.
@@ -73,6 +73,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
                on: ``faults`` are all first differences. Needs completely recorded results (``full`` of ``record_values``).
     repro      a new folder for the nodes at which the first difference begins, as an ONNX file with inputs, PyTorch's
                result, a script that fails without whence, and a text for an issue. ``bundle`` states what was written.
+    isolated   run ONNX Runtime in processes of its own: if it crashes, the report names the first module that does not run.
 
     Raises WhenceError: E0101, E0102, E0104 if an input of the file has no tensor or does not fit its tensor, E02xx for
     unreadable files, E0206 for values of another model, E0207 if the runtime fails, E0307 without the runtime.
@@ -84,14 +85,14 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     file = annotated_file.read(path)
     recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
-    file_runtime = runtime_of(file, runtime, provider, optimized, outputs, overrides)
+    file_runtime = runtime_of(file, runtime, provider, optimized, outputs, overrides, isolated)
     if all_faults and not file_runtime.provider:
         raise error("E0101", "usage", "all faults are found in ONNX Runtime only", "omit runtime and outputs")
     runs = recorded.runs if file_runtime.rounds else recorded.runs[:1]
     if model is not None:
         model = isolated_modules.model_of(model, recorded, runs[0])
     comparison = _Comparison(recorded, program, tolerance, memory, overrides, model, like,
-                             lambda part: runtime_of(part, runtime, provider, optimized))
+                             lambda part: runtime_of(part, runtime, provider, optimized, isolated=isolated))
     comparisons = [comparison.straight(file, run, file_runtime) for run in runs]
     try:
         parts = [each.part(straight, run, straight_runtime)
@@ -181,18 +182,17 @@ class _Comparison:
         in place of the wrong values found so far. Also returns why it stopped, or an empty string if nothing differs any
         more."""
         found: list[Part] = []
-        supplied: dict[str, torch.Tensor] = {}
+        corrections = corrected_values.Corrections(file)
         feed, run = part.measurement.feed.tensors, part.measurement.calls.run
         while part.first is not None:
             found.append(part)
             measured = part.first.measured
             actual = dict(self.start(part.flow.file).take(feed, [measured.value])).get(measured.value)
             value = None if actual is None else corrected_values.correct_value(self.recorded, measured, actual)
-            if part.failure is not None or value is None or measured.value in supplied or len(found) == _MAX_FAULTS:
+            if part.failure is not None or value is None or measured.value in corrections.supplied or len(found) == _MAX_FAULTS:
                 return found, (f"differences after {measured.value} are not separated from it: it was not recorded "
                                f"completely (full=), or the file does not run")
-            supplied[measured.value] = value
-            corrected = corrected_values.with_values(file, supplied)
+            corrected = corrections.supply(measured.value, value)
             try:
                 part = self.part(corrected, run, self.start(corrected), part.limits.explained)
             except WhenceError as failure:
@@ -270,7 +270,8 @@ def recorded_of(values: Values | str | os.PathLike[str]) -> Values:
 
 
 def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimized: bool = False,
-               outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides()) -> Runtime:
+               outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides(),
+               isolated: bool = False) -> Runtime:
     """Returns the runtime for the file, or one that reads ``outputs``. Raises WhenceError E0101, E0307."""
     if outputs is not None:
         if name is not None or provider is not None or optimized or overrides != Overrides():
@@ -282,7 +283,7 @@ def runtime_of(file: File, name: str | None = None, provider: str | None = None,
         raise error("E0101", "usage", f"provider and optimized are for ONNX Runtime, not for {name}",
                     "omit provider and optimized")
     if name in (None, "onnxruntime"):
-        return runtimes.onnxruntime(file, provider or "CPUExecutionProvider", optimized)
+        return runtimes.onnxruntime(file, provider or "CPUExecutionProvider", optimized, isolated)
     if name == "openvino":
         return runtimes.openvino(file)
     if name == "reference":

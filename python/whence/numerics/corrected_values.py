@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 
-from ..base.optional_packages import import_optional
 from ..values.value_file import Values
 from .annotated_file import File
 from .measurements import Measured
+from .ort_session import value_info
 
 
 def correct_value(values: Values, measured: Measured, actual: torch.Tensor) -> torch.Tensor | None:
@@ -24,24 +22,25 @@ def correct_value(values: Values, measured: Measured, actual: torch.Tensor) -> t
     return tensor.reshape(actual.shape) if tensor.numel() == actual.numel() else tensor
 
 
-def with_values(file: File, supplied: Mapping[str, torch.Tensor]) -> File:
-    """Returns the file with these values as inputs. The nodes that compute them compute values that nobody reads."""
-    onnx = import_optional("onnx", "reading a model")
-    model = file.load()
-    for node in model.graph.node:
-        for at, name in enumerate(node.output):
-            if name in supplied:
-                node.output[at] = f"{name}.replaced"
-    outputs = [each for each in model.graph.output if each.name not in supplied]
-    del model.graph.output[:]
-    model.graph.output.extend(outputs)
-    kept = [each for each in model.graph.value_info if each.name not in supplied]
-    del model.graph.value_info[:]
-    model.graph.value_info.extend(kept)
-    model.graph.input.extend(_value_info(onnx, name, tensor) for name, tensor in supplied.items())
-    return replace(file, content=model.SerializeToString(), supplied=dict(supplied))
+class Corrections:
+    """Values that are inputs of a file instead of being computed."""
 
+    def __init__(self, file: File):
+        self._file, self._model = file, file.load()
+        self.supplied: dict[str, torch.Tensor] = {}
 
-def _value_info(onnx: Any, name: str, tensor: torch.Tensor) -> Any:
-    dtype = 16 if tensor.dtype is torch.bfloat16 else onnx.helper.np_dtype_to_tensor_dtype(tensor.numpy().dtype)
-    return onnx.helper.make_tensor_value_info(name, dtype, list(tensor.shape))
+    def supply(self, name: str, tensor: torch.Tensor) -> File:
+        """Returns the file with this value, and those supplied before, as inputs. The nodes that compute them compute
+        values that nobody reads."""
+        self.supplied[name] = tensor
+        graph = self._model.graph
+        for node in graph.node:
+            for at, output in enumerate(node.output):
+                if output == name:
+                    node.output[at] = f"{name}.replaced"
+        for declared in (graph.output, graph.value_info):
+            kept = [each for each in declared if each.name != name]
+            del declared[:]
+            declared.extend(kept)
+        graph.input.append(value_info(name, tensor))
+        return replace(self._file, content=self._model.SerializeToString(), supplied=dict(self.supplied))

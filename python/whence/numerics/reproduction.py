@@ -19,6 +19,7 @@ from ..errors import error
 from ..values.value_file import Recorded, Values
 from . import model_structure
 from .annotated_file import File, Node
+from .ort_session import value_info
 from .report import FirstDifference
 from .runtimes import Runtime
 from .tensor_differences import is_number, samples_of
@@ -95,6 +96,8 @@ def write(folder: Path, file: File, piece: Piece, first: FirstDifference, values
         inside = Path(temporary) / "bundle"
         inside.mkdir()
         actual = next((tensor for _, tensor in runtime.take(feed, [piece.value])), None) if piece.expected is not None else None
+        if actual is not None and actual.dtype is torch.bfloat16:
+            return "no bundle was written: numpy does not have bfloat16"
         model = _model(onnx, file, complete, nodes, tensors, piece.value, actual)
         onnx.save(model, inside / "piece.onnx")
         _save_arrays(inside, tensors, values, piece.expected)
@@ -152,15 +155,10 @@ def _model(onnx: Any, file: File, complete: Any, nodes: list[Node], tensors: dic
         weights.CopyFrom(tensor)
         if uses_external_data(weights):
             model_structure.embed(weights, os.path.dirname(os.path.abspath(file.path)))
-    model.graph.input.extend(_value_info(onnx, name, tensor) for name, tensor in tensors.items())
+    model.graph.input.extend(value_info(name, tensor) for name, tensor in tensors.items())
     # If the node does not run, the runtime infers the type.
-    model.graph.output.append(onnx.ValueInfoProto(name=value) if actual is None else _value_info(onnx, value, actual))
+    model.graph.output.append(onnx.ValueInfoProto(name=value) if actual is None else value_info(value, actual))
     return model
-
-
-def _value_info(onnx: Any, name: str, tensor: torch.Tensor) -> Any:
-    dtype = onnx.helper.np_dtype_to_tensor_dtype(_as_numpy(tensor).dtype)
-    return onnx.helper.make_tensor_value_info(name, dtype, list(tensor.shape))
 
 
 def _script(piece: Piece, first: FirstDifference, runtime: Runtime, limit: float) -> str:
