@@ -182,7 +182,7 @@ class _Bisection:
                     left = middle
                 else:
                     kept = middle
-            needed.insert(0, candidates[left])
+            needed.insert(-1, candidates[left])
             candidates = candidates[left + 1:]
         return tuple(needed[:-1])
 
