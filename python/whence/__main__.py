@@ -13,13 +13,17 @@ from .command.process import environment
 from .errors import error
 
 
+# Subcommands of the binary that this package runs if they have the option.
+_OPTIONS = {"annotate": ("--values", "numerics.annotate_command"), "carry": ("--check", "annotation.carry_command"),
+            "record": ("--values", "values.command_line"), "validate": ("--values", "numerics.validate_command")}
+
+
 def _python_module(name: str, options: list[str]) -> str | None:
     """Returns the module of this package that runs the subcommand; None if the binary runs it."""
-    if name in ("annotate", "record", "validate"):
-        if not any(option == "--values" or option.startswith("--values=") for option in options):
-            return None
-        return {"annotate": "numerics.annotate_command", "record": "values.command_line",
-                "validate": "numerics.validate_command"}[name]
+    if name in _OPTIONS:
+        option, module = _OPTIONS[name]
+        own = options[:options.index("--")] if "--" in options else options
+        return module if any(each == option or each.startswith(option + "=") for each in own) else None
     return {"accuracy": "numerics.command_line", "sensitivity": "quantising.command_line",
             "fleet": "fleet.command_line", "recorder": "recorder.build"}.get(name)
 

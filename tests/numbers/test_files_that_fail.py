@@ -2,6 +2,7 @@
 PyTorch's: the node at fault is named, and values before it are compared."""
 
 import json
+import os
 
 import jsonschema
 import onnx
@@ -196,3 +197,53 @@ def test_a_file_that_fails_only_without_requested_results_does_not_run(tmp_path)
         patch.setattr(whence.numerics.runtimes, "onnxruntime", fails_alone)
         report = whence.accuracy(tmp_path / "m.onnx", tmp_path / "m.values.safetensors", sidecar=tmp_path / "m.whence.json")
     assert report.first.module == "cut" and report.first.failure and report.findings and report.of("stem").status == "equal"
+
+
+CRASHING_RUNTIME = """
+import os
+
+import onnx
+import onnxruntime
+
+class Crashing(onnxruntime.InferenceSession):
+    def __init__(self, model, *arguments, **options):
+        super().__init__(model, *arguments, **options)
+        proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        self.crashes = any(node.op_type == "Gelu" for node in proto.graph.node)
+
+    def run(self, *arguments):
+        os.abort() if self.crashes else None
+        return super().run(*arguments)
+
+    def run_with_ort_values(self, *arguments):
+        os.abort() if self.crashes else None
+        return super().run_with_ort_values(*arguments)
+
+onnxruntime.InferenceSession = Crashing
+"""
+
+
+def test_a_module_that_crashes_the_runtime_is_named(pooled, tmp_path):
+    """The runtime stands in for one with a defect: it aborts the process when it runs a Gelu."""
+    model = onnx.load(pooled / "m.onnx")
+    node_of(model.graph, "", "Relu").op_type = "Gelu"
+    onnx.save(model, tmp_path / "gelu.onnx")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(CRASHING_RUNTIME)
+    arguments = ("accuracy", tmp_path / "gelu.onnx", "--values", pooled / "m.values.safetensors", "--sidecar", pooled / "m.whence.json")
+    variables = {"PYTHONPATH": os.pathsep.join((str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")))}
+    result = command.run(*arguments, code=1, env=variables)
+    assert "first module that does not run: (root)" in result.stdout and "aten::relu" in result.stdout
+    assert "the runtime crashes (SIGABRT); all values observed before it agree" in result.stdout
+    rows = {each["module"]: each["status"] for each in json.loads(
+        command.run(*arguments, "--json", code=1, env=variables).stdout)["modules"]}
+    assert rows["stem"] == rows["mix"] == "equal" and rows["head"] == "not observable"
+    assert command.run(*arguments[:1], pooled / "m.onnx", *arguments[2:], env=variables).returncode == 0
+
+
+def test_nothing_observed_before_a_failure_is_stated(pooled, tmp_path):
+    def fail_at_once(graph):
+        node_of(graph, "stem", "Gemm").op_type = "NoSuchOperator"
+
+    report = changed(pooled, tmp_path, fail_at_once)[1]
+    assert "no value before it is observable" in str(report) and "agree" not in str(report)

@@ -90,6 +90,10 @@ ExitCode run(int argc, char** argv) {
   line.positional("model", "an annotated file; it is not changed");
   declare_model_output(line, "the tool's file, with origins", Target::another_file);
   line.option("timeout", "SECONDS", "stop a tool that takes longer; no limit by default");
+  line.option("check", "FILE",
+              "recorded values: also name the tool that broke the numbers, and its pass or rule; needs the Python\n"
+              "package: `whence carry --check - --help`");
+  line.option("sidecar", "FILE", "with --check: states which operation computed each module's result");
   line.example("whence carry bert.annotated.onnx -o bert.slim.onnx -- onnxslim {in} {out}");
   line.example(
       "whence carry bert.annotated.onnx -o bert.small.onnx -- onnxsim {in} {out} --then python quantise.py {in} {out}");
@@ -98,6 +102,9 @@ ExitCode run(int argc, char** argv) {
   const auto own = static_cast<std::size_t>(end - words.begin());
   if (!line.parse(static_cast<int>(own), argv)) return ExitCode::ok;
 
+  if (line.has("sidecar"))
+    throw Error(Code::usage, "--sidecar is for --check", "pass the recorded values with --check",
+                {.stage = "command line"});
   CarryOptions options;
   options.timeout = line.seconds("timeout");
   options.overwrite = line.has("overwrite");

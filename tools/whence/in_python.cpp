@@ -88,8 +88,10 @@ bool finds_package(const std::string& program, const std::optional<BuildTree>& t
 }
 
 // Returns true for subcommands that are partly in Python: with --values, they run a model.
-bool may_take_values(std::string_view subcommand) {
-  return subcommand == "annotate" || subcommand == "record" || subcommand == "validate";
+// Returns the option with which Python runs the subcommand; an empty string if it has no such option.
+std::string_view option_for_python(std::string_view subcommand) {
+  if (subcommand == "carry") return "--check";
+  return subcommand == "annotate" || subcommand == "record" || subcommand == "validate" ? "--values" : "";
 }
 
 }  // namespace
@@ -105,10 +107,15 @@ bool is_in_build_tree() { return build_tree().has_value(); }
 
 bool is_in_python(std::span<char*> arguments) {
   const std::string_view subcommand = arguments.front();
-  if (!may_take_values(subcommand))
+  const std::string_view option = option_for_python(subcommand);
+  if (option.empty())
     return std::ranges::any_of(python_commands, [&](const PythonCommand& each) { return subcommand == each.name; });
-  return std::ranges::any_of(arguments,
-                             [](std::string_view each) { return each == "--values" || each.starts_with("--values="); });
+  // The words after -- belong to the tools of `whence carry`.
+  const auto tools =
+      std::ranges::find(arguments, std::string_view("--"), [](const char* each) { return std::string_view(each); });
+  return std::any_of(arguments.begin(), tools, [&](std::string_view each) {
+    return each == option || each.starts_with(std::string(option) + "=");
+  });
 }
 
 void run_in_python(std::span<char*> arguments) {
@@ -121,7 +128,8 @@ void run_in_python(std::span<char*> arguments) {
     words.insert(words.end(), arguments.begin(), arguments.end());
     execvp(program.c_str(), null_terminated(words).data());
   }
-  const std::string what = std::string(arguments.front()) + (may_take_values(arguments.front()) ? " --values" : "");
+  const std::string_view option = option_for_python(arguments.front());
+  const std::string what = std::string(arguments.front()) + (option.empty() ? "" : " " + std::string(option));
   throw Error(Code::usage, "`whence " + what + "` needs the Python package, and " + program + " has no package whence",
               "run `pip install whence-onnx` in the environment of PyTorch, or specify its Python in $WHENCE_PYTHON",
               Place{.stage = "command line"});

@@ -15,6 +15,8 @@ from typing import Any, Union
 from ..command.process import run_json
 from ..errors import Diagnostic, WhenceError, error, require_path
 from ..files.model_files import Model, takes_models
+from ..values.value_file import Values
+from . import carry_check
 from .reports import AnnotateReport
 
 Function = Callable[[str, str], object]
@@ -30,7 +32,8 @@ _FIELDS = 3  # fields of a request: the tool's index, the model's path and the o
 
 @takes_models("model", written="output")
 def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[str] | None = None, *,
-          timeout: float | None = None, overwrite: bool = False) -> AnnotateReport:
+          timeout: float | None = None, overwrite: bool = False, check: Values | str | os.PathLike[str] | None = None,
+          sidecar: str | os.PathLike[str] | None = None) -> AnnotateReport:
     """Runs a tool on an annotated ONNX file, and writes its result with the origins of the nodes.
 
         whence.carry("bert.onnx", lambda src, dst: quantize_dynamic(src, dst), "bert.int8.onnx")
@@ -42,6 +45,11 @@ def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[s
     output   the file to write; model.carried.onnx next to model.onnx by default. ``model`` itself is never written to.
     timeout  time limit of a command in seconds; none by default.
     overwrite  replace existing weight files at the paths that the output needs.
+    check    the PyTorch model's values from ``record_values``, or the path of their file: compares the file of each tool
+             with them. ``check`` of the result states which tool broke the numbers, and which of its passes or rules, if
+             it is onnxoptimizer, onnxscript, onnxsim, onnxslim, ONNX Runtime's optimiser or onnx's version converter:
+             the tool runs again with a part of its steps, several times.
+    sidecar  for ``check``: states the operation of each node.
 
     The result keeps the names, node order and weights that the tool wrote. Raises WhenceError: E0210 if a tool fails or
     writes no ONNX file (it contains the command's output, or is chained to the function's exception); E0203 if
@@ -52,14 +60,32 @@ def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[s
     target = Path(output) if output is not None else Path(model).with_suffix(".carried.onnx")
     options = ["--timeout", timeout] if timeout is not None else []
     options += ["--overwrite"] if overwrite else []
+    if check is None:
+        return AnnotateReport.from_json(target, run_tools(model, tools, target, options))
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        files = [Path(folder) / f"{at}" / target.name for at in range(len(tools) - 1)]
+        report: dict[str, Any] = {}
+        for each, source, file in zip(tools, [Path(model), *files], [*files, target], strict=True):
+            file.parent.mkdir(exist_ok=True)
+            report = run_tools(source, [each], file, options)
+        done = carry_check.check([Path(model), *files, target], [_name_of(each) for each in tools], check, sidecar,
+                                 lambda at, source, file: run_tools(source, [tools[at]], file, options))
+    return replace(AnnotateReport.from_json(target, report), check=done)
+
+
+def run_tools(model: str | os.PathLike[str], tools: list[Tool], target: Path, options: list[Any]) -> dict[str, Any]:
+    """Runs the command, and returns its report."""
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         server = _FunctionServer(Path(folder))
         words = server.command_of(tools[0])
         for next_tool in tools[1:]:
             words += ["--then", *server.command_of(next_tool)]
         arguments = ("carry", model, "-o", target, *options, "--", *words)
-        report = server.serve(lambda: run_json(*arguments)) if server.functions else run_json(*arguments)
-    return AnnotateReport.from_json(target, report)
+        return server.serve(lambda: run_json(*arguments)) if server.functions else run_json(*arguments)
+
+
+def _name_of(tool: Tool) -> str:
+    return _FunctionServer._name(tool) if callable(tool) else " ".join(tool)
 
 
 def _tools(tool: Tool | Sequence[Tool]) -> list[Tool]:

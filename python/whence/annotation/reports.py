@@ -16,6 +16,7 @@ from ..errors import Diagnostic, error, require_list
 from ..files.model_files import Model, takes_models
 
 if TYPE_CHECKING:
+    from .carry_check import CarryCheck
     from ..numerics.file_inputs import ExtraInputs, InputNames
     from ..numerics.validate_command import Proof
     from ..values.value_file import Values
@@ -37,6 +38,7 @@ class AnnotateReport(Printed):
     changed: bool
     diagnostics: tuple[Diagnostic, ...]
     shortfalls: tuple[str, ...] = ()  # messages about minima that were not reached
+    check: CarryCheck | None = None  # of ``carry(check=...)``
 
     @classmethod
     def from_json(cls, path: Path, report: dict[str, Any]) -> AnnotateReport:
@@ -49,7 +51,7 @@ class AnnotateReport(Printed):
             f"{count:,} {word}" for word, count in counts.items() if count) or "none")
 
     def _details(self) -> list[str]:
-        return [f"{each.severity}: {each}" for each in self.diagnostics]
+        return [*(f"{each.severity}: {each}" for each in self.diagnostics), *(self.check.lines() if self.check else ())]
 
     def _table(self) -> Table:
         counts = {word: getattr(self, word) for word in CONFIDENCES}

@@ -6,11 +6,14 @@ import json
 import math
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from ..base.optional_packages import import_optional
 from ..base.node_keys import modules_in, operations_in, primary_in
 from ..command.process import run_json
 from ..errors import Diagnostic, error, require_path
@@ -58,7 +61,14 @@ class File:
     has_exporter_origins: bool = False                # origins are from the exporter's metadata
     content: bytes | None = None                      # what runs instead: only the nodes in ``producer``, or the file
     # with ``supplied`` values
+    unknown: set[int] = field(default_factory=set)  # nodes of bodies that belong to a module inside of theirs, if to another
     supplied: dict[str, Any] = field(default_factory=dict)  # tensors in the place of the file's values
+
+    def load(self) -> Any:
+        """Returns the onnx.ModelProto that runs, with the weights that are not in other files."""
+        onnx = import_optional("onnx", "reading a model")
+        return onnx.load(self.path, load_external_data=False) if self.content is None else \
+            onnx.load_model_from_string(self.content)
 
     def data_inputs(self, node: Node) -> Iterator[str]:
         """Yields the node's inputs that depend on elements, not only sizes, of the graph's inputs."""
@@ -110,7 +120,7 @@ def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
     require_path(path, "the model")
     model = model_structure.without_weights(path)
     try:
-        nodes = [_node(at, node) for at, node in enumerate(model.graph.node)]
+        nodes = [node_of(at, node) for at, node in enumerate(model.graph.node)]
     except (TypeError, UnicodeDecodeError):  # invalid UTF-8; the class depends on protobuf's version
         raise error("E0204", "corrupt_file", f"the metadata of {path} is not UTF-8", "check how it was written",
                     file=os.fspath(path)) from None
@@ -122,6 +132,30 @@ def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
         raise error("E0203", "wrong_kind", f"{path} is not annotated: no node has a module",
                     "annotate it: whence.annotate(path, sidecar), or export it with `whence export --annotate`",
                     file=os.fspath(path))
+    return _file(path, model, nodes, notes, has_exporter_origins)
+
+
+def of_model(path: str, model: Any) -> File:
+    """Returns the file at ``path`` with another graph, which runs in its place. Its weights may be in the files of
+    ``path``."""
+    nodes = [node_of(at, node) for at, node in enumerate(model.graph.node)]
+    notes: tuple[str, ...] = ()
+    has_exporter_origins = not any(node.modules for node in nodes) and _has_exporter_keys(model)
+    if has_exporter_origins:
+        with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+            copy = Path(folder) / "model.onnx"
+            copy.write_bytes(model.SerializeToString())
+            nodes, notes = _with_exporter_origins(copy, nodes)
+    return replace(_file(path, model, nodes, notes, has_exporter_origins), content=model.SerializeToString())
+
+
+def with_nodes(file: File, nodes: list[Node]) -> File:
+    """Returns the file with other origins of its nodes."""
+    return replace(_file(file.path, file.model, nodes, file.notes, file.has_exporter_origins), content=file.content)
+
+
+def _file(path: str | os.PathLike[str], model: Any, nodes: list[Node], notes: tuple[str, ...],
+          has_exporter_origins: bool) -> File:
     producer = {name: node for node in nodes for name in node.outputs if name}
     readers: dict[str, list[Node]] = {}
     for node in nodes:
@@ -172,7 +206,7 @@ def _is_random(node: Node, model: Any) -> bool:
     return training is None or any((*training.int32_data, *training.raw_data))
 
 
-def _node(at: int, proto: Any) -> Node:
+def node_of(at: int, proto: Any) -> Node:
     keys = {each.key: each.value for each in proto.metadata_props if each.key.startswith(_KEY)}
     operations, is_shared = operations_in(keys)
     call = keys.get(_KEY + "call", "0")

@@ -18,7 +18,7 @@ from ..values import value_file
 from ..values.module_globs import matcher, require_matches
 from ..values.value_file import Run, Values
 from . import (annotated_file, corrected_values, failing_nodes, file_inputs, first_differences, first_operations,
-               isolated_modules, measurements, model_structure, precision, recorded_program, reproduction, runtimes)
+               isolated_modules, measurements, model_structure, precision, recorded_program, reproduction, runtimes, straight_line)
 from .annotated_file import File
 from .assembly import Part, first_difference, modules_of, piece_of, report_of, worst_of
 from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
@@ -44,7 +44,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
              model: Any = None, like: Like | None = None, tolerance: float | None = None, memory: int = MEMORY,
              optimized: bool = False, max_error: Collection[str] = (), input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None, all_faults: bool = False,
-             repro: str | os.PathLike[str] | None = None) -> AccuracyReport:
+             repro: str | os.PathLike[str] | None = None, isolated: bool = False) -> AccuracyReport:
     """Runs an annotated ONNX file on recorded inputs and finds the first module whose values differ from PyTorch's.
 
     values     the PyTorch model's values from ``record_values``, or the path of their file.
@@ -74,6 +74,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
                on: ``faults`` are all first differences. Needs completely recorded results (``full`` of ``record_values``).
     repro      a new folder for the nodes at which the first difference begins, as an ONNX file with inputs, PyTorch's
                result, a script that fails without whence, and a text for an issue. ``bundle`` states what was written.
+    isolated   run ONNX Runtime in processes of its own: if it crashes, the report names the first module that does not run.
 
     Raises WhenceError: E0101, E0102, E0104 if an input of the file has no tensor or does not fit its tensor, E02xx for
     unreadable files, E0206 for values of another model, E0207 if the runtime fails, E0307 without the runtime.
@@ -85,27 +86,30 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     file = annotated_file.read(path)
     recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
-    file_runtime = runtime_of(file, runtime, provider, optimized, outputs, overrides)
+    file_runtime = runtime_of(file, runtime, provider, optimized, outputs, overrides, isolated)
     if all_faults and not file_runtime.provider:
         raise error("E0101", "usage", "all faults are found in ONNX Runtime only", "omit runtime and outputs")
     runs = recorded.runs if file_runtime.rounds else recorded.runs[:1]
     if model is not None:
         model = isolated_modules.model_of(model, recorded, runs[0])
     comparison = _Comparison(recorded, program, tolerance, memory, overrides, model, like,
-                             lambda part: runtime_of(part, runtime, provider, optimized))
+                             lambda part: runtime_of(part, runtime, provider, optimized, isolated=isolated))
+    comparisons = [comparison.straight(file, run, file_runtime) for run in runs]
     try:
-        parts = [comparison.part(file, run, file_runtime) for run in runs]
+        parts = [each.part(straight, run, straight_runtime)
+                 for (each, straight, straight_runtime), run in zip(comparisons, runs, strict=True)]
     except WhenceError as stop:
         if stop.code != "E0207" or not file_runtime.provider:
             raise
         parts = [comparison.until_failure(file, runs, stop)]
     report = report_of(file, parts, recorded, file_runtime, program)
     part = worst_of(parts)
+    comparison, file, _ = comparisons[parts.index(part)] if part.failure is None else (comparison, file, file_runtime)
     if part.failure is not None:
         report = replace(report, findings=(_finding_of(report.beginnings[-1]),))
     if all_faults:
         faults, reason = comparison.later_faults(file, part)
-        report = replace(report, faults=tuple(first_difference(each, each.first, program) for each in faults),
+        report = replace(report, faults=tuple(first_difference(each, each.first) for each in faults),
                          notes=(*report.notes, *([reason] if reason else [])))
     if repro is not None:
         report = replace(report, bundle=comparison.reproduce(Path(repro), file, part, report))
@@ -113,7 +117,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
         return report
     require_matches([glob for _, glob in limits], {each.module for each in report.modules})
     return replace(report, limits=tuple(max_error), findings=(
-        *report.findings, *_findings([modules_of(part, program) for part in parts], limits)))
+        *report.findings, *_findings([modules_of(part) for part in parts], limits)))
 
 
 def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str, torch.Tensor],
@@ -122,7 +126,7 @@ def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str,
     file = annotated_file.read(path)
     file_runtime = runtimes.onnxruntime(file)
     part = _part(file, values, values.runs[0], file_runtime, None, tolerance, MEMORY, feed=Feed(dict(feed)))
-    return report_of(file, [part], values, file_runtime, None)
+    return report_of(file, [part], values, file_runtime)
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,14 @@ class _Comparison:
     model: Any
     like: Like | None
     start: Callable[[File], Runtime]
+
+    def straight(self, file: File, run: Run, runtime: Runtime) -> tuple[_Comparison, File, Runtime]:
+        """Returns the straight line of the file for the run, and what it is compared with."""
+        if not runtime.provider or not straight_line.has_bodies(file):
+            return self, file, runtime
+        feed = measurements.feed_of(file, self.recorded, run, self.overrides).tensors
+        line, program = straight_line.of_run(file, self.program, run, self.start, feed)
+        return replace(self, program=program), line, runtime if line is file else self.start(line)
 
     def part(self, file: File, run: Run, runtime: Runtime, explained: Mapping[str, float] | None = None,
              as_it_is: bool = True) -> Part:
@@ -165,18 +177,17 @@ class _Comparison:
         in place of the wrong values found so far. Also returns why it stopped, or an empty string if nothing differs any
         more."""
         found: list[Part] = []
-        supplied: dict[str, torch.Tensor] = {}
+        corrections = corrected_values.Corrections(file)
         feed, run = part.measurement.feed.tensors, part.measurement.calls.run
         while part.first is not None:
             found.append(part)
             measured = part.first.measured
             actual = dict(self.start(part.flow.file).take(feed, [measured.value])).get(measured.value)
             value = None if actual is None else corrected_values.correct_value(self.recorded, measured, actual)
-            if part.failure is not None or value is None or measured.value in supplied or len(found) == _MAX_FAULTS:
+            if part.failure is not None or value is None or measured.value in corrections.supplied or len(found) == _MAX_FAULTS:
                 return found, (f"differences after {measured.value} are not separated from it: it was not recorded "
                                f"completely (full=), or the file does not run")
-            supplied[measured.value] = value
-            corrected = corrected_values.with_values(file, supplied)
+            corrected = corrections.supply(measured.value, value)
             try:
                 part = self.part(corrected, run, self.start(corrected), part.limits.explained)
             except WhenceError as failure:
@@ -220,7 +231,7 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
         beginnings = first_differences.corrected(flow, limits, beginnings, isolated_errors)
     evidence = Evidence(flow, recorded)
     part = Part(flow, limits, number_format.name if tolerance is None else "as given", beginnings, isolated_errors,
-                evidence, evidence.contradictions(flow, limits, runtime), recorded)
+                evidence, evidence.contradictions(flow, limits, runtime), recorded, program)
     if program is None or part.first is None:
         return part
     return replace(part, operation=first_operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))
@@ -255,7 +266,8 @@ def recorded_of(values: Values | str | os.PathLike[str]) -> Values:
 
 
 def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimized: bool = False,
-               outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides()) -> Runtime:
+               outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides(),
+               isolated: bool = False) -> Runtime:
     """Returns the runtime for the file, or one that reads ``outputs``. Raises WhenceError E0101, E0307."""
     if outputs is not None:
         if name is not None or provider is not None or optimized or overrides != Overrides():
@@ -267,7 +279,7 @@ def runtime_of(file: File, name: str | None = None, provider: str | None = None,
         raise error("E0101", "usage", f"provider and optimized are for ONNX Runtime, not for {name}",
                     "omit provider and optimized")
     if name in (None, "onnxruntime"):
-        return runtimes.onnxruntime(file, provider or "CPUExecutionProvider", optimized)
+        return runtimes.onnxruntime(file, provider or "CPUExecutionProvider", optimized, isolated)
     if name == "openvino":
         return runtimes.openvino(file)
     if name == "reference":

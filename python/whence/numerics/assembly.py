@@ -40,6 +40,7 @@ class Part:
     evidence: Evidence
     contradictions: list[Contradiction]
     recorded: Values
+    program: RecordedProgram | None = None
     operation: Beginning | None = None  # the operation at which ``first`` begins; None: unknown
     failure: Failure | None = None      # the node that does not run; the part ends before it
 
@@ -93,18 +94,17 @@ def piece_of(part: Part) -> Piece | None:
     return None if first is None else Piece(first.nodes, first.measured.value, first.measured.point.recorded)
 
 
-def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
-              program: RecordedProgram | None) -> AccuracyReport:
+def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime) -> AccuracyReport:
     part = worst_of(parts)
     failure = part.failure
-    first_differences = {id(each): first_difference(part, each, program) for each in part.beginnings}
+    first_differences = {id(each): first_difference(part, each) for each in part.beginnings}
     beginnings, first = tuple(first_differences.values()), first_differences.get(id(part.first))
     if failure is not None:
-        failed = [*(first_difference(part, each, program) for each in _inputs_of_wrong_sizes(part, failure)),
-                  _failed(part, failure, program)]
+        failed = [*(first_difference(part, each) for each in _inputs_of_wrong_sizes(part, failure)),
+                  _failed(part, failure)]
         beginnings, first = (*beginnings, *failed), first or failed[0]
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.general, part.limit_reason,
-                          modules_of(part, program), first, beginnings, tuple(part.contradictions),
+                          modules_of(part), first, beginnings, tuple(part.contradictions),
                           (*file.notes, *_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
 
 
@@ -112,7 +112,7 @@ def _largest_error(measurement: Measurement) -> float:
     return max((each.figures.relative for each in measurement.points if each.figures), default=0.0)
 
 
-def modules_of(part: Part, program: RecordedProgram | None) -> tuple[ModuleAccuracy, ...]:
+def modules_of(part: Part) -> tuple[ModuleAccuracy, ...]:
     """Returns the rows of the report, in the order in which the calls ended."""
     by_key = {each.point.recorded.key: each for each in part.measurement.points}
     rows = []
@@ -131,7 +131,7 @@ def modules_of(part: Part, program: RecordedProgram | None) -> tuple[ModuleAccur
             call.module, call.call, call.type, part.status(worst), worst.value, figures.relative, figures.largest,
             figures.sqnr, figures.cosine, figures.unequal, figures.estimated, part.flow.inherited_error(worst.value),
             figures.not_finite, figures.layout,
-            part.isolated_errors.relative.get((call.module, call.call)), *_source(part.flow.file, worst.value, program),
+            part.isolated_errors.relative.get((call.module, call.call)), *_source(part.flow.file, worst.value, part.program),
             part.evidence.prove(part.flow, part.limits, observed)))
     return tuple(rows)
 
@@ -164,17 +164,17 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
     return f"not observable: {results[0].reason}{where}"
 
 
-def first_difference(part: Part, beginning: Beginning, program: RecordedProgram | None) -> FirstDifference:
+def first_difference(part: Part, beginning: Beginning) -> FirstDifference:
     calls = part.measurement.calls.run.calls
     origin = part.operation if part.operation is not None and beginning is part.first else beginning
     at = origin.enclosing if origin.enclosing is not None else beginning.measured.point.source_call
     module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
-    operation, source, stack = _operation(part.flow.file, origin.nodes, program)
+    operation, source, stack = _operation(part.flow.file, origin.nodes, part.program)
     suspects = [calls[number].module for number in origin.calls]
     primary = _primary_call(origin.nodes)
     if primary is not None and len(set(suspects)) > 1:
         module, call = primary
-    merged = _merged(part.flow, origin.nodes, program)
+    merged = _merged(part.flow, origin.nodes, part.program)
     if merged is not None:
         (module, call), operation, source, stack = merged
         suspects.insert(0, module)
@@ -239,15 +239,15 @@ def _range(part: Part, measured: list[Measured]) -> str:
     return f"from {min(low for low, _ in ranges):.3g} to {max(high for _, high in ranges):.3g}" if ranges else ""
 
 
-def _failed(part: Part, failure: Failure, program: RecordedProgram | None) -> FirstDifference:
+def _failed(part: Part, failure: Failure) -> FirstDifference:
     node = failure.node
     main = node
-    if program is not None:  # of a fused node, the operation of its primary module
-        of_primary = tuple(each for each in node.operations if program.calls[each] == (node.primary, node.call))
+    if part.program is not None:  # of a fused node, the operation of its primary module
+        of_primary = tuple(each for each in node.operations if part.program.calls[each] == (node.primary, node.call))
         main = replace(node, operations=of_primary or node.operations)
-    operation, source, stack = _operation(part.flow.file, [main], program)
+    operation, source, stack = _operation(part.flow.file, [main], part.program)
     module, call, suspects = node.primary, node.call, node.modules
-    merged = _merged(part.flow, [node], program)
+    merged = _merged(part.flow, [node], part.program)
     if merged is not None:
         (module, call), operation, source, stack = merged
         suspects = tuple(dict.fromkeys((module, *suspects)))

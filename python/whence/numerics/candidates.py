@@ -15,6 +15,7 @@ from .annotated_file import File, Node
 from .recorded_program import RecordedProgram, Result
 
 _MAX_CANDIDATES = 8  # for each point
+_MAX_UNKNOWN = 256
 _QUANTISE_OPS = {"QuantizeLinear", "DequantizeLinear"}  # operators that tools add around a quantised node
 
 
@@ -113,6 +114,8 @@ def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Poin
         elif not point.candidates and point.fused_node is None:
             point.module_values += _constants_of_parent(file, calls, point)
         point.module_values = list(dict.fromkeys(point.module_values))[-_MAX_CANDIDATES:]
+        if point.returned_by and not point.candidates:
+            point.module_values = _values_of_unknown_nodes(file, calls, point)
     return list(points.values())
 
 
@@ -187,6 +190,14 @@ def _constants_of_parent(file: File, calls: Calls, point: Point) -> list[str]:
     names = (name for node in file.nodes if calls.touches(node, enclosing) and not set(node.outputs) <= file.constants
             for name in node.inputs if name in file.constants)
     return [name for name in dict.fromkeys(names) if file.elements.get(name) == point.recorded.count]
+
+
+def _values_of_unknown_nodes(file: File, calls: Calls, point: Point) -> list[str]:
+    """Returns the values of nodes that may belong to the call, because it is inside of theirs. Only equal numbers prove
+    it."""
+    around = [calls.enclosing[at] for at in point.returned_by]
+    return [name for at in sorted(file.unknown) if any(set(calls.calls_of_node[at]) & each for each in around)
+            for name in file.nodes[at].outputs if name][:_MAX_UNKNOWN]
 
 
 def _inputs_of(file: File, calls: Calls, call: int) -> list[str]:

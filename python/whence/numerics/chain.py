@@ -42,6 +42,22 @@ class ChainReport(Printed):
         return next((each for each in self.files[at].modules if each.status != "not observable"
                      and _error_changed(each, before.get((each.module, each.call)), tolerance)), None)
 
+    def summary(self, at: int) -> str:
+        """Returns what the tool that made a file did to the numbers."""
+        report = self.files[at]
+        if not self.changes(at):
+            return report.verdict if report.first is None else "errors as before"
+        if report is self.broken or any(each.failure for each in report.beginnings):
+            return report.verdict
+        change = self.first_change(at)
+        return f"changes again, first at {change.name}: off by {change.relative:.2g}"
+
+    def changes(self, at: int) -> bool:
+        """Returns true if the file differs in another way than the one before it."""
+        report = self.files[at]
+        return report.first is not None and (report is self.broken or any(each.failure for each in report.beginnings)
+                                             or self.first_change(at) is not None)
+
     def to_json(self) -> dict[str, Any]:
         """Returns the reports, and the index of the first file with a difference, or null."""
         broken = self.broken
@@ -49,7 +65,7 @@ class ChainReport(Printed):
                 "files": [each.to_json() for each in self.files]}
 
     def __str__(self) -> str:
-        lines = [f"{report.path.name}: {_summary(self, at)}" for at, report in enumerate(self.files)]
+        lines = [f"{report.path.name}: {self.summary(at)}" for at, report in enumerate(self.files)]
         broken = self.broken
         return "\n".join(lines if broken is None else [*lines, "", str(broken)])
 
@@ -58,21 +74,13 @@ class ChainReport(Printed):
         return f"{len(self.files)} files, " + ("none differs" if broken is None else f"{broken.path.name} is the first that differs")
 
     def _table(self) -> Table:
-        return Table(("file", "result"), [(each.path.name, _summary(self, at)) for at, each in enumerate(self.files)], texts=2)
+        return Table(("file", "result"), [(each.path.name, self.summary(at)) for at, each in enumerate(self.files)], texts=2)
 
 
 def _error_changed(row: ModuleAccuracy, before: ModuleAccuracy | None, tolerance: float) -> bool:
     if before is None or not math.isfinite(row.relative) and not math.isfinite(before.relative):
         return False
     return not abs(row.relative - before.relative) <= tolerance
-
-
-def _summary(chain: ChainReport, at: int) -> str:
-    report = chain.files[at]
-    if report.first is None or report is chain.broken or any(each.failure for each in report.beginnings):
-        return report.verdict
-    change = chain.first_change(at)
-    return "errors as before" if change is None else f"changes again, first at {change.name}: off by {change.relative:.2g}"
 
 
 def accuracy_chain(paths: Collection[str | os.PathLike[str]], values: Values | str | os.PathLike[str], *,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command.arguments import Parser
+from ..command.arguments import Parser, run_guarded
 from ..files.atomic_files import require_apart
 from . import file_inputs, format_options, model_structure
 
 if TYPE_CHECKING:
     from .report import AccuracyReport
 
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -79,6 +82,31 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Runs the command in a process of its own. If ONNX Runtime crashes there, runs it again, with the runtime in further
+    processes, to find the node."""
+    child = os.fork()  # before PyTorch is imported, which has threads
+    if child == 0:
+        os._exit(run_guarded(arguments, _run))
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
+    status = _wait(child)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if os.WIFEXITED(status):
+        return os.WEXITSTATUS(status)
+    if os.WTERMSIG(status) not in CRASHES:
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    return _run(arguments, isolated=True)
+
+
+def _wait(child: int) -> int:
+    """Waits for the process, which gets the same Ctrl-C."""
+    while True:
+        try:
+            return os.waitpid(child, 0)[1]
+        except KeyboardInterrupt:
+            continue
+
+
+def _run(arguments: Sequence[str], isolated: bool = False) -> int:
     options = parser()
     args = options.parse_args(arguments)
     for option, value in vars(args).items():
@@ -100,14 +128,14 @@ def main(arguments: Sequence[str]) -> int:
     if args.chain:
         chain = accuracy_chain(args.file, args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
                                model=args.model, like=args.like, tolerance=args.tolerance, memory=args.memory, optimized=args.optimized,
-                               max_error=args.max_error, input_names=args.input_name, extra_inputs=args.extra_inputs)
+                               max_error=args.max_error, input_names=args.input_name, extra_inputs=args.extra_inputs, isolated=isolated)
         format_options.write(Path(args.file[-1]), outputs, lambda format_name: (
             str(chain) if format_name == "text" else json.dumps(chain.to_json(), indent=2)))
         return 1 if any(each.findings for each in chain.files) else 0
     report = accuracy(args.file[0], args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
                       outputs=args.outputs, model=args.model, like=args.like, tolerance=args.tolerance, memory=args.memory,
                       optimized=args.optimized, max_error=args.max_error, input_names=args.input_name,
-                      extra_inputs=args.extra_inputs, all_faults=args.all, repro=args.repro)
+                      extra_inputs=args.extra_inputs, all_faults=args.all, repro=args.repro, isolated=isolated)
     if args.html:
         report.to_html(args.html)
     if args.model_explorer:

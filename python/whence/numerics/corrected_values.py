@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
 
-from ..base.optional_packages import import_optional
 from ..values.value_file import Values
-from . import node_pieces
 from .annotated_file import File
 from .measurements import Measured
+from .ort_session import value_info
 
 
 def correct_value(values: Values, measured: Measured, actual: torch.Tensor) -> torch.Tensor | None:
@@ -24,19 +22,25 @@ def correct_value(values: Values, measured: Measured, actual: torch.Tensor) -> t
     return tensor.reshape(actual.shape) if tensor.numel() == actual.numel() else tensor
 
 
-def with_values(file: File, supplied: Mapping[str, torch.Tensor]) -> File:
-    """Returns the file with these values as inputs. The nodes that compute them compute values that nobody reads."""
-    onnx = import_optional("onnx", "reading a model")
-    model = onnx.load(file.path, load_external_data=False)
-    for node in model.graph.node:
-        for at, name in enumerate(node.output):
-            if name in supplied:
-                node.output[at] = f"{name}.replaced"
-    outputs = [each for each in model.graph.output if each.name not in supplied]
-    del model.graph.output[:]
-    model.graph.output.extend(outputs)
-    kept = [each for each in model.graph.value_info if each.name not in supplied]
-    del model.graph.value_info[:]
-    model.graph.value_info.extend(kept)
-    model.graph.input.extend(node_pieces.value_info(name, tensor) for name, tensor in supplied.items())
-    return replace(file, content=model.SerializeToString(), supplied=dict(supplied))
+class Corrections:
+    """Values that are inputs of a file instead of being computed."""
+
+    def __init__(self, file: File):
+        self._file, self._model = file, file.load()
+        self.supplied: dict[str, torch.Tensor] = {}
+
+    def supply(self, name: str, tensor: torch.Tensor) -> File:
+        """Returns the file with this value, and those supplied before, as inputs. The nodes that compute them compute
+        values that nobody reads."""
+        self.supplied[name] = tensor
+        graph = self._model.graph
+        for node in graph.node:
+            for at, output in enumerate(node.output):
+                if output == name:
+                    node.output[at] = f"{name}.replaced"
+        for declared in (graph.output, graph.value_info):
+            kept = [each for each in declared if each.name != name]
+            del declared[:]
+            declared.extend(kept)
+        graph.input.append(value_info(name, tensor))
+        return replace(self._file, content=self._model.SerializeToString(), supplied=dict(self.supplied))

@@ -26,7 +26,7 @@ class Failure:
 
 def find(file: File, start: Callable[[File], Runtime], feed: Mapping[str, torch.Tensor]) -> Failure | None:
     """Returns the first node that fails in ``start``'s runtime; None if the file runs when all results are requested."""
-    model = import_optional("onnx", "reading a model").load(file.path, load_external_data=False)
+    model = file.load()
     order = _in_order(file)
     protos, outputs = list(model.graph.node), list(model.graph.output)
 

@@ -11,6 +11,7 @@ import torch
 from ..base.optional_packages import import_optional
 from . import model_structure
 from .annotated_file import File, Node
+from .ort_session import value_info
 
 
 def with_constants(file: File, nodes: list[Node]) -> list[Node]:
@@ -42,7 +43,7 @@ def model_of(file: File, nodes: list[Node], inputs: Mapping[str, torch.Tensor],
 
     onnx = import_optional("onnx", "reading a model")
     read = {name for node in nodes for name in node.inputs}
-    complete = model_structure.without_weights(file.path, read)
+    complete = model_structure.without_weights(file.path, read) if file.content is None else file.load()
     model = onnx.ModelProto(ir_version=complete.ir_version, producer_name=complete.producer_name,
                             producer_version=complete.producer_version)
     model.opset_import.extend(complete.opset_import)
@@ -65,14 +66,6 @@ def model_of(file: File, nodes: list[Node], inputs: Mapping[str, torch.Tensor],
     model.graph.output.extend(onnx.ValueInfoProto(name=name) if tensor is None else value_info(name, tensor)
                               for name, tensor in outputs.items())
     return model
-
-
-def value_info(name: str, tensor: torch.Tensor) -> Any:
-    """Returns the onnx.ValueInfoProto of a tensor."""
-    helper = import_optional("onnx", "reading a model").helper
-    tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    dtype = 16 if tensor.dtype is torch.bfloat16 else helper.np_dtype_to_tensor_dtype(tensor.numpy().dtype)
-    return helper.make_tensor_value_info(name, dtype, list(tensor.shape))
 
 
 def without_rounding(model: Any) -> Any:

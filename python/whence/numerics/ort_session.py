@@ -58,6 +58,15 @@ def tensor_of(value: Any) -> Any:
     return torch.from_numpy(value.numpy())
 
 
+def value_info(name: str, tensor: torch.Tensor) -> Any:
+    """Returns the declaration of a value in a graph, an onnx.ValueInfoProto. Complex numbers are pairs."""
+    tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    helper = import_optional("onnx", "writing a model").helper
+    element_type = _AS_BITS[tensor.dtype][1] if tensor.dtype in _AS_BITS else \
+        helper.np_dtype_to_tensor_dtype(tensor.resolve_conj().numpy().dtype)
+    return helper.make_tensor_value_info(name, element_type, list(tensor.shape))
+
+
 def _to_tensors(value: Any) -> Any:
     if isinstance(value, list):
         return [torch.as_tensor(each) for each in value]

@@ -258,7 +258,8 @@ def head(report: AccuracyReport) -> list[str]:
 
 def _extent_of(report: AccuracyReport, first: FirstDifference) -> str:
     if first.failure:
-        return f"  {first.failure}; all earlier values agree"
+        is_observed = any(each.status != "not observable" for each in report.modules)
+        return f"  {first.failure}; " + ("all values observed before it agree" if is_observed else "no value before it is observable")
     extent = first.form or (f"relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
                             + (" at least" if first.estimated else "")
                             + (f", NaN or infinite where PyTorch's values are {first.ranges}" if first.ranges else ""))

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..errors import WhenceError, error
-from . import ort_session, model_structure
+from . import isolated_run, ort_session, model_structure
 from .annotated_file import File, Node
 
 # Runs the file on a feed and yields the values with these names. Skips names that the file does not have.
@@ -31,7 +31,8 @@ class Runtime:
     provider: str = ""  # ONNX Runtime's execution provider; "" for other runtimes
 
 
-def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: bool = False) -> Runtime:
+def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: bool = False, isolated: bool = False) -> Runtime:
+    """Returns ONNX Runtime; with ``isolated``, in a process of its own for each run, whose crash is an error E0207."""
     runtime = ort_session.import_optional("onnxruntime", "running a file")
     if provider not in runtime.get_available_providers():
         raise error("E0101", "usage", f"this ONNX Runtime has no provider '{provider}'",
@@ -51,6 +52,9 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
             if isinstance(loadable, bytes):
                 options.add_session_config_entry("session.model_external_initializers_file_folder_path",
                                                  os.path.dirname(os.path.abspath(file.path)))
+            if isolated:
+                yield from isolated_run.run(file, loadable, optimized, provider, feed, names)
+                return
             session = _load(lambda: runtime.InferenceSession(loadable, options, providers=[provider]), file,
                                loadable if isinstance(loadable, str) else "")
             arrays = {name: ort_session.ort_value(tensor) for name, tensor in feed.items()}
@@ -191,8 +195,7 @@ def _with_small_weights(file: File) -> bytes:
     onnx = ort_session.import_optional("onnx", "reading a model")
     from onnx.external_data_helper import uses_external_data
 
-    model = onnx.load(file.path, load_external_data=False) if file.content is None else \
-        onnx.load_model_from_string(file.content)
+    model = file.load()
     folder = os.path.dirname(os.path.abspath(file.path))
     for tensor in model.graph.initializer:
         if uses_external_data(tensor) and math.prod(tensor.dims) <= 1024:
