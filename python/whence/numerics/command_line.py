@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,8 +84,11 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the command in a process of its own. If ONNX Runtime crashes there, runs it again, with the runtime in further
-    processes, to find the node."""
-    child = os.fork()  # before PyTorch is imported, which has threads
+    processes, to find the node. Runs it in this process if PyTorch is imported already: its threads do not survive a fork.
+    """
+    if "torch" in sys.modules:
+        return _run(arguments)
+    child = os.fork()
     if child == 0:
         os._exit(run_guarded(arguments, _run))
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
