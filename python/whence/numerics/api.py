@@ -102,7 +102,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
         if stop.code != "E0207" or not file_runtime.provider:
             raise
         parts = [comparison.until_failure(file, runs, stop)]
-    report = report_of(file, parts, recorded, file_runtime, program)
+    report = report_of(file, parts, recorded, file_runtime)
     part = worst_of(parts)
     comparison, file, _ = comparisons[parts.index(part)] if part.failure is None else (comparison, file, file_runtime)
     if part.failure is not None:

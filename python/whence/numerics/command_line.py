@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import signal
-import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,9 +84,9 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the command in a process of its own. If ONNX Runtime crashes there, runs it again, with the runtime in further
-    processes, to find the node. Runs it in this process if PyTorch is imported already: its threads do not survive a fork.
+    processes, to find the node. Runs it in this process if another thread of Python runs, because it may hold locks.
     """
-    if "torch" in sys.modules:
+    if threading.active_count() > 1:
         return _run(arguments)
     child = os.fork()
     if child == 0:
