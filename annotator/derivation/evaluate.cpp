@@ -11,6 +11,7 @@
 #include "annotator/derivation/fold.h"
 #include "annotator/derivation/quantise.h"
 #include "annotator/program/tensor_values.h"
+#include "schema/element_count.h"
 #include "schema/printable.h"
 
 namespace whence::derivation {
@@ -23,6 +24,15 @@ std::string sizes_text(const std::vector<std::int64_t>& dims) {
   for (const std::int64_t size : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   return text + "]";
 }
+
+// Expressions are read from statements, which may be of any content.
+void require(bool fits) {
+  if (fits) return;
+  throw Error(Code::corrupt_file, "a derivation does not fit its tensors", "write the statement again",
+              {.stage = "derive"});
+}
+
+void require_floats(const TensorData& data) { require(data.dtype == DType::float32); }
 
 TensorData converted(const TensorData& data, DType dtype) {
   if (data.dtype == dtype) return data;
@@ -46,6 +56,11 @@ TensorData aligned(TensorData data) {
 }
 
 TensorData picked(const TensorData& data, const PickStep& step) {
+  for (const Run& run : step.runs) {
+    const std::int64_t lines = data.shape.empty() ? 0 : data.shape[0];
+    require(run.first >= 0 && run.count > 0 && run.step > 0 && run.first < lines &&
+            (run.count - 1) <= (lines - 1 - run.first) / run.step);
+  }
   const std::size_t row = data.shape.empty() || data.shape[0] == 0 ? 0 : data.bytes.size() / data.shape[0];
   const std::byte* const from = bytes_of(data).data();
   std::string bytes;
@@ -66,6 +81,10 @@ TensorData picked(const TensorData& data, const PickStep& step) {
 }
 
 TensorData concatenated(const std::vector<TensorData>& parts) {
+  require(!parts.empty());
+  for (const TensorData& part : parts) {
+    require(part.dtype == parts[0].dtype && part.shape.size() == parts[0].shape.size() && !part.shape.empty());
+  }
   std::string bytes;
   std::size_t size = 0;
   for (const TensorData& part : parts) size += part.bytes.size();
@@ -117,6 +136,9 @@ void transpose_axes(const T* from, T* to, const std::vector<std::int64_t>& dims,
 }
 
 TensorData transposed(const TensorData& data, const TransposeStep& step) {
+  std::vector<std::int64_t> axes(data.shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  require(std::ranges::is_permutation(step.order, axes));
   std::vector<std::int64_t> dims;
   for (const std::int64_t axis : step.order) dims.push_back(data.shape.at(static_cast<std::size_t>(axis)));
   std::string bytes(data.bytes.size(), '\0');
@@ -142,12 +164,14 @@ TensorData transposed(const TensorData& data, const TransposeStep& step) {
 }
 
 TensorData reshaped(TensorData data, const std::vector<std::int64_t>& dims) {
+  require(element_count(dims) == data.element_count());
   data.shape = dims;
   return data;
 }
 
 TensorData clamped(const TensorData& data) {
   constexpr float least = 1e-7F, largest = 1e4F;
+  require_floats(data);
   std::vector<float> numbers(static_cast<std::size_t>(data.element_count()));
   std::memcpy(numbers.data(), bytes_of(data).data(), numbers.size() * sizeof(float));
   for (float& number : numbers) {
@@ -164,13 +188,26 @@ TensorData of_floats(const std::vector<float>& numbers, std::vector<std::int64_t
 }
 
 TensorData scaled(const TensorData& data, double factor) {
+  require_floats(data);
   std::vector<float> numbers(floats_of(data).begin(), floats_of(data).end());
   const auto as_float = static_cast<float>(factor);
   for (float& number : numbers) number *= as_float;
   return of_floats(numbers, data.shape);
 }
 
+void require_valid(const Scheme& scheme, const std::vector<std::int64_t>& dims) {
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  require(scheme.bits == 4 || scheme.bits == 8 || scheme.bits == 16);
+  require(scheme.low < scheme.high && scheme.clip_low < scheme.clip_high);
+  if (scheme.groups.kind != Groups::Kind::tensor) require(scheme.groups.axis >= 0 && scheme.groups.axis < rank);
+  if (scheme.groups.kind == Groups::Kind::block) require(scheme.groups.block > 0);
+  const bool is_matrix = rank == 2 && scheme.groups.kind == Groups::Kind::block && scheme.groups.axis == 1;
+  if (scheme.layout == Layout::n_bits) require(is_matrix);
+}
+
 TensorData quantised(const TensorData& data, const QuantiseStep& step) {
+  require_floats(data);
+  require_valid(step.scheme, data.shape);
   const Numbers numbers{floats_of(data), data.shape};
   const GroupScales groups = group_scales(group_ranges(numbers, step.scheme.groups), step.scheme);
   std::string bytes;
@@ -190,7 +227,10 @@ TensorData quantised(const TensorData& data, const QuantiseStep& step) {
 }
 
 TensorData quantised_bias(const std::vector<TensorData>& inputs, const QuantiseBiasStep& step) {
+  require(inputs.size() == 3);
+  for (const TensorData& input : inputs) require_floats(input);
   const auto bias = floats_of(inputs[0]), input = floats_of(inputs[1]), weight = floats_of(inputs[2]);
+  require(!input.empty() && (weight.size() == 1 || weight.size() == bias.size()));
   std::vector<float> scales;
   for (const float each : weight) scales.push_back(input[0] * each);
   if (step.is_scale) return of_floats(scales, {static_cast<std::int64_t>(scales.size())});
@@ -210,6 +250,9 @@ struct Evaluation {
   TensorData of(const Expression& expression) const {
     std::vector<TensorData> inputs;
     for (const Expression& input : expression.inputs) inputs.push_back(of(input));
+    const bool is_leaf =
+        std::holds_alternative<ParameterStep>(expression.step) || std::holds_alternative<KeptStep>(expression.step);
+    require(is_leaf == inputs.empty());
     return std::visit([&](const auto& step) { return apply(step, inputs); }, expression.step);
   }
 
@@ -243,7 +286,18 @@ struct Evaluation {
   static TensorData apply(const CastStep& step, const std::vector<TensorData>& inputs) {
     return converted(step.clamped ? clamped(inputs[0]) : inputs[0], step.dtype);
   }
-  static TensorData apply(const FoldStep& step, const std::vector<TensorData>& inputs) { return folded(step, inputs); }
+  static TensorData apply(const FoldStep& step, const std::vector<TensorData>& inputs) {
+    const std::size_t own = !step.is_bias || step.has_bias ? 1 : 0;
+    require(inputs.size() == own + (step.is_affine ? 4 : 2));
+    for (const TensorData& input : inputs) require_floats(input);
+    const TensorData& weight = inputs[0];
+    const auto rank = static_cast<std::int64_t>(weight.shape.size());
+    require(step.is_bias || (step.axis >= 0 && step.axis < rank));
+    const std::int64_t channels =
+        step.is_bias ? inputs.back().element_count() : weight.shape[static_cast<std::size_t>(step.axis)];
+    for (std::size_t i = step.is_bias ? 0 : 1; i < inputs.size(); ++i) require(inputs[i].element_count() == channels);
+    return folded(step, inputs);
+  }
   static TensorData apply(const ScaleStep& step, const std::vector<TensorData>& inputs) {
     return scaled(inputs[0], step.factor);
   }

@@ -83,13 +83,15 @@ struct Writer {
 // Reads JSON with checks of its form.
 class Reader {
  public:
-  Reader(const Json& json, const Place& place) : json_(json), place_(place) {}
+  Reader(const Json& json, const Place& place, int depth = 0) : json_(json), place_(place), depth_(depth) {}
 
   Expression read() const {
+    constexpr int max_depth = 64;
+    if (depth_ > max_depth) corrupt("too many steps");
     const auto step = get<std::string>("step");
     Expression expression{read_step(step)};
     if (!json_.contains("inputs")) return expression;
-    for (const Json& input : json_["inputs"]) expression.inputs.push_back(expression_from(input, place_));
+    for (const Json& input : json_["inputs"]) expression.inputs.push_back(Reader(input, place_, depth_ + 1).read());
     return expression;
   }
 
@@ -182,6 +184,7 @@ class Reader {
 
   const Json& json_;
   const Place& place_;
+  int depth_;
 };
 
 }  // namespace

@@ -160,6 +160,9 @@ TensorNumber FileTensors::scale_after(const OnnxNode& node) const {
 
 void FileTensors::add_weight(QuantisedWeight weight, std::int64_t axis, std::int64_t block) {
   const auto& dims = weight.dims;
+  // Sizes come from attributes, which may be anything.
+  if (element_count(dims) < 1 || element_count(dims) == max_elements) return;
+  if (weight.bits != 4 && weight.bits != 8 && weight.bits != 16) return;
   const auto rank = static_cast<std::int64_t>(dims.size());
   const std::int64_t scales = weight.scales == no_tensor ? 1 : element_count((*this)[weight.scales].tensor->dims);
   if (axis < 0) axis += rank;

@@ -200,6 +200,26 @@ def test_wrong_options(files_of, options, code, label):
     assert label in run("attest", files_of("images").export("dynamo"), *options, code=code).stderr
 
 
+@pytest.mark.parametrize("attributes", [{"K": -5}, {"N": 1 << 40}, {"block_size": 0}, {"block_size": -32}, {"bits": 3}])
+def test_attributes_of_a_hostile_file_are_no_defect(files_of, tmp_path, attributes):
+    files = files_of("text")
+    model = onnx.load(files.tool("dynamo", "blocks_of_4"))
+    node = next(node for node in model.graph.node if node.op_type == "MatMulNBits")
+    for attribute in node.attribute:
+        attribute.i = attributes.get(attribute.name, attribute.i)
+    onnx.save(model, tmp_path / "hostile.onnx")
+    assert node.input[1] in unaccounted(attest(tmp_path / "hostile.onnx", files, code=1, with_program=False))[0]
+
+
+def test_a_tensor_with_too_few_bytes_is_called_corrupt(files_of, tmp_path):
+    files = files_of("images")
+    model = onnx.load(files.tool("dynamo", "ort_all"))
+    tensor = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    tensor.raw_data = tensor.raw_data[:-8]
+    onnx.save(model, tmp_path / "short.onnx")
+    assert "E0204" in run("attest", tmp_path / "short.onnx", "--weights", files.weights, code=3).stderr
+
+
 def test_an_output_never_replaces_an_input(files_of):
     files = files_of("images")
     before = files.weights.read_bytes()

@@ -97,6 +97,23 @@ def test_a_statement_of_another_file_is_refused(files_of, tmp_path):
     assert not (tmp_path / "new.onnx").exists()
 
 
+@pytest.mark.parametrize("change", [
+    {"step": "pick", "runs": [[90, 50, 1]]}, {"step": "transpose", "order": [0, 0]}, {"step": "reshape", "dims": [7]},
+    {"step": "concatenate", "inputs": []}, {"step": "unknown"}, {"step": "quantise"}, {"step": 5}])
+def test_a_statement_with_an_impossible_step_is_refused(files_of, tmp_path, change):
+    files = files_of("text")
+    path = files.export("dynamo")
+    run("attest", path, "--weights", files.weights, "--sidecar", files.sidecar, "-o", tmp_path / "statement.json")
+    statement = json.loads((tmp_path / "statement.json").read_text())
+    tensor = next(tensor for tensor in statement["predicate"]["tensors"] if tensor["dims"] == [100, 32])
+    tensor["derivation"] = {"inputs": [tensor["derivation"]], **change}
+    (tmp_path / "statement.json").write_text(json.dumps(statement))
+    result = run("refit", path, "--statement", tmp_path / "statement.json", "--weights", files.weights, "-o",
+                 tmp_path / "new.onnx", code=3)
+    assert "E0204" in result.stderr
+    assert not (tmp_path / "new.onnx").exists()
+
+
 # ---- LoRA
 
 def write_adapter(folder, factors, **config):
