@@ -46,11 +46,18 @@ std::vector<FileDigest> model_files(const std::string& path, const onnx_file::On
 // Returns the files of a checkpoint: the file itself, or those of a folder.
 std::vector<FileDigest> checkpoint_files(const std::string& path) {
   std::vector<std::string> files;
-  if (!fs::is_directory(path)) {
+  std::error_code failure;
+  if (!fs::is_directory(path, failure)) {
     files.push_back(path);
   } else {
-    for (const auto& entry : fs::directory_iterator(path)) {
-      if (entry.is_regular_file()) files.push_back(entry.path().string());
+    for (fs::directory_iterator entry(path, failure); !failure && entry != fs::directory_iterator();
+         entry.increment(failure)) {
+      std::error_code ignored;
+      if (entry->is_regular_file(ignored)) files.push_back(entry->path().string());
+    }
+    if (failure) {
+      throw Error(Code::missing_file, "the folder cannot be read: " + failure.message(), "check its permissions",
+                  {.file = path, .stage = "read"});
     }
     std::ranges::sort(files);
   }

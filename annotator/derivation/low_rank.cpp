@@ -35,7 +35,8 @@ struct Config {
 };
 
 Config read_config(const std::string& path) {
-  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
+  std::error_code ignored;
+  const fs::path folder = fs::is_directory(path, ignored) ? fs::path(path) : fs::path(path).parent_path();
   const std::string file = (folder / "adapter_config.json").string();
   const Place place{.file = file, .stage = "read"};
   const Json json = Json::parse(MappedFile::open(file)->text(), nullptr, /*allow_exceptions=*/false);

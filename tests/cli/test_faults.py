@@ -63,6 +63,10 @@ WRITERS = {
     "annotate data": Writer("annotate in/data.onnx -o out/one.onnx --overwrite", DATA),
     "annotate functions": Writer("annotate in/data.onnx --functions modules=* -o out/one.onnx --overwrite", DATA),
     "annotate weights": Writer("annotate in/model.onnx --weights in/model.safetensors -o out/one.onnx", ("one.onnx",)),
+    "attest": Writer("attest in/model.onnx --weights in/model.safetensors --sidecar in/model.whence.json -o out/one.json "
+                     "--bom out/one.bom", ("one.bom", "one.json")),
+    "refit": Writer("refit in/model.onnx --base in/model.safetensors --weights in/model.safetensors "
+                    "--sidecar in/model.whence.json -o out/one.onnx", ("one.onnx",)),
     "carry": Writer("carry in/named.onnx -o out/one.onnx -- cp {in} {out}", ("one.onnx",)),
     "strip": Writer("strip in/data.onnx -o out/one.onnx --overwrite", DATA),
     "functions": Writer("functions in/annotated.onnx --depth 1 -o out/one.onnx --overwrite", DATA),

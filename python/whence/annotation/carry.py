@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from ..command.process import run_json
 from ..errors import Diagnostic, WhenceError, error, require_path
 from ..files.model_files import Model, takes_models
-from ..values.value_file import Values
 from . import carry_check
 from .reports import AnnotateReport
+
+if TYPE_CHECKING:
+    from ..values.value_file import Values
 
 Function = Callable[[str, str], object]
 Command = Sequence[str]
