@@ -222,8 +222,10 @@ TensorData quantised(const TensorData& data, const QuantiseStep& step) {
       bytes = stored_zeros(groups, step.scheme, data.shape.empty() ? 1 : data.shape[0]);
       break;
   }
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  return {DType::uint8, {size}, Bytes::owned(std::move(bytes))};
+  DType dtype = DType::uint8;
+  if (step.part == QuantiseStep::Part::scales) dtype = step.scheme.half_scales ? DType::float16 : DType::float32;
+  const auto count = static_cast<std::int64_t>(bytes.size() / size_of(dtype));
+  return {dtype, {count}, Bytes::owned(std::move(bytes))};
 }
 
 TensorData quantised_bias(const std::vector<TensorData>& inputs, const QuantiseBiasStep& step) {
