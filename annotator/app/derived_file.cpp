@@ -5,12 +5,12 @@
 #include <set>
 #include <utility>
 
-#include "annotator/app/fitting_sidecar.h"
 #include "annotator/derivation/expression_json.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/files/files.h"
 #include "schema/files/sha256.h"
 #include "schema/printable.h"
+#include "schema/sidecar/sidecar.h"
 
 namespace whence::app {
 

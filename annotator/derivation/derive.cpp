@@ -14,7 +14,6 @@
 #include "annotator/derivation/element_views.h"
 #include "annotator/derivation/evaluate.h"
 #include "annotator/derivation/find_scheme.h"
-#include "annotator/derivation/fold.h"
 #include "annotator/derivation/folded_norms.h"
 #include "annotator/derivation/likeness.h"
 #include "annotator/derivation/name_fit.h"
@@ -42,7 +41,7 @@ TensorData Contents::data(const FileTensor& tensor) {
                     " bytes, but its sizes need " + std::to_string(count * size_of(dtype)),
                 "export or download the file again", {.stage = "derive"});
   }
-  return {from_onnx(tensor.tensor->data_type), tensor.tensor->dims, Bytes::copy_of(bytes.data(), bytes.size())};
+  return {dtype, tensor.tensor->dims, Bytes::copy_of(bytes.data(), bytes.size())};
 }
 
 namespace {
@@ -137,7 +136,7 @@ class Deriver {
       for (const TensorNumber from : together) {
         if (!found(from).expression) continue;
         for_each_parameter(*found(from).expression, [&](const ParameterStep& step) {
-          if (!step.is_certain || (!step.equals.empty() && !step.is_certain)) return;
+          if (!step.is_certain) return;
           for (const TensorNumber to : together) {
             if (to != from) names_[static_cast<std::size_t>(to)].add_module(module_of_parameter(step.name));
           }
@@ -212,7 +211,6 @@ class Deriver {
   std::vector<Expression> quantised_sources(const QuantisedWeight& weight, const Expression& source,
                                             const SampledTensor& numbers) {
     std::vector<Expression> sources_to_try = {source};
-    // Some tools round the weight to float16 before.
     const auto product = std::ranges::find(tensors_.products(), weight.integers, &Product::weight);
     const std::int64_t axis = product == tensors_.products().end() ? 0 : product->axis;
     const TensorData real = evaluate(source, sources());
