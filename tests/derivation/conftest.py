@@ -7,7 +7,7 @@ import pytest
 import torch
 import whence
 
-import models
+import small_models as models
 
 
 class Files:

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-import models
+import small_models as models
 from command import run
 
 EXPORTERS = ("dynamo", "torchscript")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-import models
+import small_models as models
 from command import run
 
 # Static quantisation also measures the activations of the new model, whose ranges a refitted file does not get.

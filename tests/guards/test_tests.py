@@ -106,3 +106,14 @@ def test_tests_that_share_files_share_a_process(request):
     """pytest-xdist 3.8 silently stops grouping with pytest 9.2, which stores the names of tests in another field."""
     if getattr(request.config.option, "loadgroup", False):
         assert request.node.nodeid.endswith("@" + str(request.node.path)), request.node.nodeid
+
+
+def test_modules_of_tests_have_names_of_their_own():
+    """Each folder of a test is on the search path of all later tests, so the first of two modules would be used for both."""
+    modules = [path for path in TESTS.rglob("*.py") if not (path.parent / "__init__.py").is_file()]
+    packages = [path.parent for path in TESTS.rglob("__init__.py")]
+    importable = [path for path in modules if any(path.parent.glob("test_*.py"))]
+    names = [path.stem for path in importable if path.stem not in {"conftest", "run"}]  # nobody imports a run.py
+    names += [path.name for path in packages if path.parent == TESTS]
+    assert len(names) > 100
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "python"), str(ROOT / "tests" / "real_bugs")]
 os.environ.setdefault("WHENCE", str(ROOT / "build" / "bin" / "whence"))
 
-from models import MODELS
-from tools import EXPORTERS, TOOLS
+from right_models import MODELS
+from right_tools import EXPORTERS, TOOLS
 
 FOLDER = ROOT / "build" / "right_files"
 CALIBRATION_SEEDS = range(2, 6)

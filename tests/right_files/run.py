@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import right_files
 from right_files import File, FOLDER, ROOT
-from models import MODELS
-from tools import EXPORTERS, TOOLS
+from right_models import MODELS
+from right_tools import EXPORTERS, TOOLS
 
 WANTED = 200  # right files, at least
 

@@ -10,9 +10,9 @@ from onnx import numpy_helper
 from torch import nn
 
 import right_files  # first, because it sets the search path
-from models import MODELS
+from right_models import MODELS
 from rounded_runs import MINIMUM, allowed_error, difference
-from tools import TOOLS
+from right_tools import TOOLS
 
 QUICK_MODELS = ("attention", "lstm", "residual", "sample_nearest", "codebook", "experts", "large_activations", "floor", "diagonal",
                 "log_softmax")
