@@ -1,5 +1,6 @@
 #include "annotator/app/derived_file.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -57,8 +58,27 @@ std::vector<AbsentParameter> absent_parameters(const std::vector<Derivation>& de
   }
   std::vector<AbsentParameter> absent;
   for (const auto& tensor : weights.tensors()) {
-    if (!held.contains(tensor.name)) absent.push_back({tensor.name, number_of_all(tensor.data)});
+    if (!held.contains(tensor.name)) {
+      absent.push_back({tensor.name, tensor.data.dtype, tensor.data.shape, number_of_all(tensor.data)});
+    }
   }
+  return absent;
+}
+
+template <class Corrupt>
+AbsentParameter absent_from(const Json& row, const Corrupt& corrupt) {
+  const auto has = [&](const char* key, bool (Json::*is_kind)() const noexcept) {
+    return row.is_object() && row.contains(key) && (row[key].*is_kind)();
+  };
+  const bool has_form = has("name", &Json::is_string) && has("dtype", &Json::is_string) && has("dims", &Json::is_array);
+  const auto is_integer = [](const Json& size) { return size.is_number_integer(); };
+  if (!has_form || !std::ranges::all_of(row["dims"], is_integer)) {
+    throw corrupt("has an absent parameter without name, dtype or sizes");
+  }
+  const auto dtype = parse_dtype(row["dtype"].get<std::string>());
+  if (!dtype) throw corrupt("has an absent parameter of an unknown dtype");
+  AbsentParameter absent{row["name"].get<std::string>(), *dtype, row["dims"].get<std::vector<std::int64_t>>()};
+  if (has("number", &Json::is_number)) absent.number = row["number"].get<double>();
   return absent;
 }
 
@@ -127,13 +147,21 @@ DerivedFile read_statement(const std::string& model, const std::string& statemen
   }
   const Json& absent = json["predicate"].contains("absent") ? json["predicate"]["absent"] : Json::array();
   for (const Json& row : absent) {
-    if (!row.is_object() || !row.contains("name") || !row["name"].is_string())
-      throw corrupt("has an absent parameter without a name");
-    const bool has_number = row.contains("number") && row["number"].is_number();
-    file.absent.push_back(
-        {row["name"].get<std::string>(), has_number ? std::optional(row["number"].get<double>()) : std::nullopt});
+    file.absent.push_back(absent_from(row, corrupt));
   }
   return file;
+}
+
+DerivedFile derived_file(const std::string& model, const CheckpointAndProgram& from, const std::string& statement,
+                         Diagnostics& notes) {
+  if (from.weights.empty() == statement.empty()) {
+    throw Error(Code::usage,
+                from.weights.empty() ? "the first checkpoint is missing" : "--base and --statement were both passed",
+                "pass --base with the checkpoint that the file was made from, or --statement with the output of "
+                "`whence attest`",
+                {.stage = "command line"});
+  }
+  return statement.empty() ? derive_file(model, from, notes) : read_statement(model, statement, notes);
 }
 
 }  // namespace whence::app

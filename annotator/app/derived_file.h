@@ -15,6 +15,8 @@ namespace whence::app {
 // A parameter of the checkpoint that no tensor of the file holds.
 struct AbsentParameter {
   std::string name;
+  DType dtype = DType::undefined;
+  std::vector<std::int64_t> dims = {};
   // The number that all its elements are: exporters leave out biases of zeros and scales of ones.
   std::optional<double> number = {};
 };
@@ -43,5 +45,10 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
 // Reads the derivations from a statement of `whence attest`. Throws as reading the model, and Error: corrupt_file;
 // sidecar_mismatch if the statement is of another file.
 DerivedFile read_statement(const std::string& model, const std::string& statement, Diagnostics& notes);
+
+// Derives the file with the checkpoint, or reads the statement. Throws as these, and Error(usage) unless one of both is
+// given.
+DerivedFile derived_file(const std::string& model, const CheckpointAndProgram& from, const std::string& statement,
+                         Diagnostics& notes);
 
 }  // namespace whence::app

@@ -127,13 +127,6 @@ class Refit {
 }  // namespace
 
 RefitReport refit(const std::string& model, const RefitOptions& options) {
-  if (options.base.empty() == options.statement.empty()) {
-    throw Error(Code::usage,
-                options.base.empty() ? "the first checkpoint is missing" : "--base and --statement were both passed",
-                "pass --base with the checkpoint that the file was made from, or --statement with the output of "
-                "`whence attest`",
-                {.stage = "command line"});
-  }
   if (options.weights.empty() && (options.lora.empty() || options.base.empty())) {
     throw Error(Code::usage, "there are no new weights", "pass --weights with the new checkpoint, or --base and --lora",
                 {.stage = "command line"});
@@ -146,8 +139,7 @@ RefitReport refit(const std::string& model, const RefitOptions& options) {
     output = model_output(inputs, {"--output", options.output}, InPlace::refused, options.overwrite);
   }
   Diagnostics notes;
-  const DerivedFile file = options.base.empty() ? read_statement(model, options.statement, notes)
-                                                : derive_file(model, {options.base, options.sidecar}, notes);
+  const DerivedFile file = derived_file(model, {options.base, options.sidecar}, options.statement, notes);
   Weights weights = Weights::read(options.weights.empty() ? options.base : options.weights, notes);
   std::int64_t adapted = 0;
   if (!options.lora.empty()) adapted = weights.adapt(options.lora, notes);

@@ -53,7 +53,7 @@ Json tensor_json(const AttestedTensor& tensor) {
 Json absent_json(const std::vector<AbsentParameter>& parameters) {
   Json list = Json::array();
   for (const AbsentParameter& parameter : parameters) {
-    Json json = {{"name", parameter.name}};
+    Json json = {{"name", parameter.name}, {"dtype", name_of(parameter.dtype)}, {"dims", parameter.dims}};
     if (parameter.number) json["number"] = *parameter.number;
     list.push_back(std::move(json));
   }

@@ -1,5 +1,6 @@
 #include "annotator/checkpoint/safetensors.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 
 #include "schema/dtype.h"
 #include "schema/element_count.h"
+#include "schema/json_text.h"
 #include "schema/printable.h"
 
 namespace whence::checkpoint {
@@ -18,26 +20,27 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t prefix = 8;
 constexpr std::uint64_t longest_header = 100'000'000;  // bytes, the limit of the format
 
+using Row = std::pair<std::string_view, DType>;
+constexpr std::array rows = {
+    Row{"F32", DType::float32},
+    Row{"F16", DType::float16},
+    Row{"BF16", DType::bfloat16},
+    Row{"F64", DType::float64},
+    Row{"I64", DType::int64},
+    Row{"I32", DType::int32},
+    Row{"I16", DType::int16},
+    Row{"I8", DType::int8},
+    Row{"U8", DType::uint8},
+    Row{"BOOL", DType::boolean},
+    Row{"F8_E4M3", DType::float8_e4m3fn},
+    Row{"F8_E5M2", DType::float8_e5m2},
+    Row{"U64", DType::uint64},
+    Row{"U32", DType::uint32},
+    Row{"U16", DType::uint16},
+    Row{"C64", DType::complex64},
+};
+
 DType dtype_of(std::string_view name) {
-  using Row = std::pair<std::string_view, DType>;
-  static constexpr std::array rows = {
-      Row{"F32", DType::float32},
-      Row{"F16", DType::float16},
-      Row{"BF16", DType::bfloat16},
-      Row{"F64", DType::float64},
-      Row{"I64", DType::int64},
-      Row{"I32", DType::int32},
-      Row{"I16", DType::int16},
-      Row{"I8", DType::int8},
-      Row{"U8", DType::uint8},
-      Row{"BOOL", DType::boolean},
-      Row{"F8_E4M3", DType::float8_e4m3fn},
-      Row{"F8_E5M2", DType::float8_e5m2},
-      Row{"U64", DType::uint64},
-      Row{"U32", DType::uint32},
-      Row{"U16", DType::uint16},
-      Row{"C64", DType::complex64},
-  };
   for (const auto& [known, dtype] : rows) {
     if (known == name) return dtype;
   }
@@ -128,6 +131,30 @@ bool is_safetensors(std::string_view bytes) {
 
 std::vector<CheckpointTensor> read_safetensors(const std::shared_ptr<MappedFile>& file, Diagnostics& notes) {
   return Reader(file, notes).read();
+}
+
+void write_safetensors(const std::vector<CheckpointTensor>& tensors, AtomicFile& to) {
+  constexpr std::size_t alignment = 8;
+  Json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::size_t at = 0;
+  for (const CheckpointTensor& tensor : tensors) {
+    const auto row = std::ranges::find(rows, tensor.data.dtype, &Row::second);
+    if (row == rows.end()) {
+      throw Error(Code::unsupported_feature,
+                  "the format has no dtype " + std::string(name_of(tensor.data.dtype)) + ", which '" +
+                      printable(tensor.name) + "' has",
+                  "leave the parameter out", {.file = to.target(), .stage = "write"});
+    }
+    header[tensor.name] = {
+        {"dtype", row->first}, {"shape", tensor.data.shape}, {"data_offsets", {at, at + tensor.data.bytes.size()}}};
+    at += tensor.data.bytes.size();
+  }
+  std::string text = json_text(header);
+  text.resize((text.size() + alignment - 1) / alignment * alignment, ' ');
+  const auto size = static_cast<std::uint64_t>(text.size());
+  to.write(&size, sizeof size);
+  to.write(text);
+  for (const CheckpointTensor& tensor : tensors) to.write(tensor.data.bytes);
 }
 
 }  // namespace whence::checkpoint

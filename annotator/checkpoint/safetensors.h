@@ -18,4 +18,7 @@ bool is_safetensors(std::string_view bytes);
 // Error(truncated_file or corrupt_file).
 std::vector<CheckpointTensor> read_safetensors(const std::shared_ptr<MappedFile>& file, Diagnostics& notes);
 
+// Writes tensors in this order. Their bytes may be computed when they are written. Throws the errors of AtomicFile.
+void write_safetensors(const std::vector<CheckpointTensor>& tensors, AtomicFile& to);
+
 }  // namespace whence::checkpoint

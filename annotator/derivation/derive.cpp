@@ -11,6 +11,7 @@
 
 #include "annotator/derivation/blocked_layouts.h"
 #include "annotator/derivation/content_index.h"
+#include "annotator/derivation/dequantise.h"
 #include "annotator/derivation/element_views.h"
 #include "annotator/derivation/evaluate.h"
 #include "annotator/derivation/find_scheme.h"
@@ -27,21 +28,6 @@ std::string_view name_of(Verdict verdict) {
   static constexpr std::array<std::string_view, 5> names = {"exact", "bounded", "constant", "calibrated",
                                                             "unaccounted"};
   return names[static_cast<std::size_t>(verdict)];
-}
-
-std::string_view Contents::of(const FileTensor& tensor) { return bytes_.of(*tensor.tensor, typed_); }
-
-TensorData Contents::data(const FileTensor& tensor) {
-  const std::string_view bytes = of(tensor);
-  const DType dtype = from_onnx(tensor.tensor->data_type);
-  const auto count = static_cast<std::size_t>(element_count(tensor.tensor->dims));
-  if (dtype != DType::undefined && bytes.size() != count * size_of(dtype)) {
-    throw Error(Code::corrupt_file,
-                "the tensor '" + printable(tensor.name) + "' has " + std::to_string(bytes.size()) +
-                    " bytes, but its sizes need " + std::to_string(count * size_of(dtype)),
-                "export or download the file again", {.stage = "derive"});
-  }
-  return {dtype, tensor.tensor->dims, Bytes::copy_of(bytes.data(), bytes.size())};
 }
 
 namespace {
@@ -168,7 +154,7 @@ class Deriver {
   void find_quantised(const QuantisedWeight& weight) {
     if (known(weight.integers) || weight.scales == no_tensor) return;
     const StoredParts stored = stored_parts(weight);
-    const auto numbers = dequantised(weight, stored);
+    const auto numbers = dequantised(tensors_, contents_, weight);
     if (!numbers) return;
     const auto source = likeness_.find(*numbers, fit_of(weight.integers));
     if (!source) return find_quantised_constant(weight, stored);
@@ -221,54 +207,6 @@ class Deriver {
 
   void set_exact(TensorNumber tensor, Expression expression) {
     if (tensor != no_tensor) found(tensor) = {Verdict::exact, std::move(expression), {}, found(tensor).bytes};
-  }
-
-  std::optional<SampledTensor> dequantised(const QuantisedWeight& weight, const StoredParts& stored) {
-    const auto shape = std::make_shared<GroupShape>(weight.groups, weight.dims);
-    const std::int64_t count = element_count(weight.dims);
-    const TensorData scale_data = contents_.data(tensors_[weight.scales]);
-    const auto scales = program::cast_tensor(scale_data, DType::float32);
-    if (!scales || scales->element_count() < shape->count()) return {};
-    std::vector<float> scale(floats_of(*scales).begin(), floats_of(*scales).end());
-    const int bits = weight.bits;
-    const bool is_signed = weight.is_signed;
-    const auto integer = [bits, is_signed](std::string_view bytes, std::int64_t at) -> double {
-      if (bits == 4) {
-        const auto byte = static_cast<unsigned char>(bytes[static_cast<std::size_t>(at / 2)]);
-        const int half = at % 2 == 0 ? byte & 0xf : byte >> 4;
-        return is_signed && half >= 8 ? half - 16 : half;
-      }
-      if (bits == 16) {
-        std::uint16_t value = 0;
-        std::memcpy(&value, bytes.data() + at * 2, sizeof value);
-        return is_signed ? static_cast<double>(static_cast<std::int16_t>(value)) : value;
-      }
-      const auto byte = static_cast<unsigned char>(bytes[static_cast<std::size_t>(at)]);
-      return is_signed ? static_cast<double>(static_cast<signed char>(byte)) : byte;
-    };
-    const bool is_n_bits = weight.layout == Layout::n_bits;
-    const std::int64_t row_size = is_n_bits ? shape->blocks() * shape->block : 0;
-    const auto stored_elements =
-        static_cast<std::int64_t>(stored.integers.size()) * (bits == 4 ? 2 : 1) / (bits == 16 ? 2 : 1);
-    if (stored_elements < (is_n_bits ? shape->outer * row_size : count)) return {};
-    std::vector<double> zero(static_cast<std::size_t>(shape->count()), is_n_bits ? 1 << (bits - 1) : 0);
-    if (weight.zeros != no_tensor && !is_floating(from_onnx(tensors_[weight.zeros].tensor->data_type))) {
-      const std::int64_t in_row = is_n_bits && bits == 4 ? (shape->blocks() + 1) / 2 * 2 : shape->blocks();
-      for (std::int64_t i = 0; i < shape->count(); ++i) {
-        const std::int64_t at = is_n_bits ? i / shape->blocks() * in_row + i % shape->blocks() : i;
-        const bool inside = static_cast<std::size_t>(bits == 4 ? at / 2 : at * (bits / 8)) < stored.zeros.size();
-        if (inside) zero[static_cast<std::size_t>(i)] = integer(stored.zeros, at);
-      }
-    }
-    const std::string_view integers = stored.integers;
-    const auto number = [=, scale = std::move(scale), zero = std::move(zero)](std::int64_t element) {
-      const std::int64_t inner = element % shape->inner, axis = element / shape->inner % shape->length;
-      const std::int64_t outer = element / shape->inner / shape->length;
-      const auto group = static_cast<std::size_t>(shape->group(outer, axis, inner));
-      const std::int64_t at = is_n_bits ? outer * row_size + axis : element;
-      return (integer(integers, at) - zero[group]) * static_cast<double>(scale[group]);
-    };
-    return SampledTensor{weight.dims, number};
   }
 
   void find_folded(const Product& product) {

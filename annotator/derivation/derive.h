@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "annotator/derivation/contents.h"
 #include "annotator/derivation/expression.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/program_constants.h"
 #include "annotator/derivation/weights.h"
-#include "annotator/onnx_file/tensor_bytes.h"
 
 namespace whence::derivation {
 
@@ -31,19 +31,6 @@ struct Derivation {
   std::optional<Expression> expression = {};  // for exact and bounded
   std::string remark = {};                    // why a tensor is unaccounted, or how far a bounded one differs
   std::uint64_t bytes = 0;                    // of the tensor
-};
-
-// The bytes of a file's tensors.
-class Contents {
- public:
-  explicit Contents(const std::string& model) : bytes_(model) {}
-  // Returns row-major bytes. Valid until the next call. Throws the errors of TensorBytes.
-  std::string_view of(const FileTensor& tensor);
-  TensorData data(const FileTensor& tensor);  // a copy if the bytes are in a typed field
-
- private:
-  onnx_file::TensorBytes bytes_;
-  std::string typed_;
 };
 
 // Returns a derivation for each tensor, in the order of `tensors`. Reads the checkpoint once for each dtype of the

@@ -135,6 +135,8 @@ void transpose_axes(const T* from, T* to, const std::vector<std::int64_t>& dims,
   }
 }
 
+}  // namespace
+
 TensorData transposed(const TensorData& data, const TransposeStep& step) {
   std::vector<std::int64_t> axes(data.shape.size());
   std::iota(axes.begin(), axes.end(), 0);
@@ -168,6 +170,8 @@ TensorData reshaped(TensorData data, const std::vector<std::int64_t>& dims) {
   data.shape = dims;
   return data;
 }
+
+namespace {
 
 TensorData clamped(const TensorData& data) {
   constexpr float least = 1e-7F, largest = 1e4F;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "annotator/derivation/expression.h"
 #include "annotator/derivation/weights.h"
@@ -20,5 +21,9 @@ struct Sources {
 // sizes of the result is returned without a copy. Throws Error(weights_mismatch) with the parameter's name if the
 // checkpoint does not have it, or has it with other sizes.
 TensorData evaluate(const Expression& expression, const Sources& sources);
+
+// Applies a step. Throws Error(corrupt_file) if it does not fit the data.
+TensorData transposed(const TensorData& data, const TransposeStep& step);
+TensorData reshaped(TensorData data, const std::vector<std::int64_t>& dims);
 
 }  // namespace whence::derivation

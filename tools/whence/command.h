@@ -31,6 +31,7 @@ extern const Command export_command;
 extern const Command extract_command;
 extern const Command attest_command;
 extern const Command refit_command;
+extern const Command weights_command;
 extern const Command functions_command;
 extern const Command graphml_command;
 extern const Command inline_command;

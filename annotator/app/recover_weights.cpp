@@ -1,0 +1,292 @@
+#include "annotator/app/recover_weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "annotator/app/derived_file.h"
+#include "annotator/app/separate_files.h"
+#include "annotator/checkpoint/safetensors.h"
+#include "annotator/derivation/dequantise.h"
+#include "annotator/derivation/element_views.h"
+#include "annotator/derivation/invert.h"
+#include "annotator/program/tensor_values.h"
+#include "schema/element_count.h"
+#include "schema/files/output_files.h"
+
+namespace whence::app {
+namespace {
+
+using derivation::Derivation;
+using derivation::Expression;
+using derivation::ParameterStep;
+using derivation::Piece;
+using derivation::QuantisedBias;
+using derivation::QuantisedWeight;
+using derivation::QuantiseStep;
+using derivation::TensorNumber;
+
+// How a parameter was recovered. Later kinds are used only where no earlier one is complete.
+enum class Origin : std::uint8_t { stored, dequantised, split, neutral };
+
+// A tensor of the file that holds elements of a parameter.
+struct Source {
+  TensorNumber tensor = derivation::no_tensor;
+  std::size_t piece = 0;  // of the inverted expression
+  Origin origin = Origin::stored;
+  DType dtype = DType::float32;
+  bool is_complete = true;
+};
+
+struct Parameter {
+  std::vector<std::int64_t> dims;
+  std::vector<Source> sources;  // of a complete parameter, each element is in one of them; the first is preferred
+  Origin origin = Origin::stored;
+  DType dtype = DType::float32;
+};
+
+TensorData ones(std::vector<std::int64_t> dims) {
+  std::string bytes(static_cast<std::size_t>(element_count(dims)), '\1');
+  return {DType::boolean, std::move(dims), Bytes::owned(std::move(bytes))};
+}
+
+TensorData of_floats(const std::vector<float>& numbers, std::vector<std::int64_t> dims) {
+  return {DType::float32, std::move(dims), Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))};
+}
+
+// Returns the expression before its last quantisation.
+const Expression& source_of(const Expression& expression) {
+  const bool is_quantised = std::holds_alternative<QuantiseStep>(expression.step) ||
+                            std::holds_alternative<derivation::QuantiseBiasStep>(expression.step);
+  return is_quantised && !expression.inputs.empty() ? expression.inputs[0] : expression;
+}
+
+class Recovery {
+ public:
+  Recovery(DerivedFile file, bool splits_norms) : file_(std::move(file)), splits_norms_(splits_norms) {
+    for (std::size_t i = 0; i < file_.derivations.size(); ++i) {
+      if (file_.derivations[i].expression) add(static_cast<TensorNumber>(i), *file_.derivations[i].expression);
+    }
+    for (auto& [name, parameter] : parameters_) choose_sources(name, parameter);
+    std::erase_if(parameters_, [](const auto& entry) { return entry.second.sources.empty(); });
+    for (const AbsentParameter& absent : file_.absent) {
+      if (absent.number && program::has_number_form(absent.dtype)) continue;
+      missing_.emplace(absent.name, "the file does not hold it");
+    }
+  }
+
+  RecoverReport report() const {
+    RecoverReport report{.missing = missing_};
+    for (const auto& [name, reason] : missing_) {
+      if (parameters_.contains(name)) report.missing.erase(name);
+    }
+    for (const auto& [name, parameter] : parameters_) {
+      auto& list = parameter.origin == Origin::stored        ? report.stored
+                   : parameter.origin == Origin::dequantised ? report.dequantised
+                                                             : report.equivalent;
+      list.push_back(name);
+    }
+    for (const AbsentParameter& absent : file_.absent) {
+      if (!missing_.contains(absent.name)) report.left_out.push_back(absent.name);
+    }
+    return report;
+  }
+
+  // Returns the parameters, whose bytes are computed when they are written: one tensor at a time is in memory.
+  std::vector<checkpoint::CheckpointTensor> tensors() const {
+    std::vector<checkpoint::CheckpointTensor> tensors;
+    for (const auto& [name, parameter] : parameters_) {
+      const std::size_t size = static_cast<std::size_t>(element_count(parameter.dims)) * size_of(parameter.dtype);
+      const auto make = [this, &parameter = parameter] { return value(parameter).bytes; };
+      tensors.push_back(
+          {.name = name, .data = {parameter.dtype, parameter.dims, Bytes::computed_when_written(size, make)}});
+    }
+    for (const AbsentParameter& absent : file_.absent) {
+      if (missing_.contains(absent.name)) continue;
+      const auto numbers = std::vector(static_cast<std::size_t>(element_count(absent.dims)), *absent.number);
+      const TensorData in_double{DType::float64, absent.dims,
+                                 Bytes::copy_of(numbers.data(), numbers.size() * sizeof(double))};
+      tensors.push_back({.name = absent.name, .data = program::cast_tensor(in_double, absent.dtype).value()});
+    }
+    return tensors;
+  }
+
+ private:
+  void add(TensorNumber number, const Expression& expression) {
+    const auto* step = std::get_if<QuantiseStep>(&expression.step);
+    const auto* bias = std::get_if<derivation::QuantiseBiasStep>(&expression.step);
+    const bool is_scale =
+        step != nullptr ? step->part != QuantiseStep::Part::integers : bias != nullptr && bias->is_scale;
+    if (is_scale) return;
+    const Expression& source = source_of(expression);
+    std::string reason = obstacle(source);
+    if (has_fold(source) && !splits_norms_) reason = "a norm was folded into it (--split-norms gives equivalent ones)";
+    const bool is_quantised = &source != &expression;
+    if (is_quantised && reason.empty() && !can_dequantise(number)) reason = "its scales are not in the file";
+    if (!reason.empty()) {
+      for_each_parameter(expression, [&](const ParameterStep& parameter) { missing_.emplace(parameter.name, reason); });
+      return;
+    }
+    const DType dtype =
+        is_quantised || has_fold(source) ? DType::float32 : from_onnx(file_.tensors->all()[number].tensor->data_type);
+    const bool is_complete = holds_all(source);
+    const std::vector<Piece> pieces = inverted(source, form_of(source));
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const Origin origin = pieces[i].is_neutral ? Origin::neutral
+                            : has_fold(source)   ? Origin::split
+                            : is_quantised       ? Origin::dequantised
+                                                 : Origin::stored;
+      const ParameterStep& step_of_piece = *pieces[i].parameter;
+      std::vector<std::string> names = step_of_piece.equals;
+      names.push_back(step_of_piece.name);
+      for (const std::string& name : names) {
+        Parameter& parameter = parameters_.try_emplace(name, Parameter{step_of_piece.dims}).first->second;
+        // A statement may be of any content.
+        if (parameter.dims != step_of_piece.dims) continue;
+        parameter.sources.push_back({number, i, origin, dtype, is_complete});
+      }
+    }
+  }
+
+  // Returns a tensor with the sizes of an expression that costs little: which of its elements exist.
+  TensorData form_of(const Expression& expression) const {
+    std::vector<std::int64_t> dims = dims_of(expression);
+    if (!has_fold(expression)) return ones(std::move(dims));
+    return of_floats(std::vector<float>(static_cast<std::size_t>(element_count(dims)), 1.0F), std::move(dims));
+  }
+
+  // Keeps the best source that is complete, or else all that together hold each element.
+  void choose_sources(const std::string& name, Parameter& parameter) {
+    std::vector<Source>& sources = parameter.sources;
+    const auto rank = [](const Source& source) {
+      return std::tuple(source.origin, !source.is_complete, source.dtype != DType::float32);
+    };
+    std::ranges::stable_sort(sources, {}, rank);
+    const auto complete = std::ranges::find(sources, true, &Source::is_complete);
+    if (complete != sources.end()) {
+      sources = {Source(*complete)};
+    } else if (!covers(parameter)) {
+      missing_.emplace(name, "the file holds a part of it");
+      sources.clear();
+      return;
+    }
+    for (const Source& source : sources) parameter.origin = std::max(parameter.origin, source.origin);
+    parameter.dtype = sources[0].dtype;
+    if (!std::ranges::all_of(sources, [&](const Source& each) { return each.dtype == parameter.dtype; })) {
+      parameter.dtype = DType::float32;
+    }
+  }
+
+  // Returns which elements of a parameter a tensor holds.
+  TensorData mask(const Source& source) const {
+    const Expression& expression = source_of(*file_.derivations[static_cast<std::size_t>(source.tensor)].expression);
+    return std::move(inverted(expression, ones(dims_of(expression))).at(source.piece).data);
+  }
+
+  bool covers(const Parameter& parameter) const {
+    if (std::ranges::any_of(parameter.sources, [](const Source& each) { return each.origin > Origin::dequantised; })) {
+      return false;
+    }
+    std::string known(static_cast<std::size_t>(element_count(parameter.dims)), '\0');
+    for (const Source& source : parameter.sources) {
+      const TensorData holds = mask(source);
+      const std::string_view held = derivation::text_of(holds);
+      for (std::size_t i = 0; i < known.size(); ++i) known[i] = static_cast<char>(known[i] | held[i]);
+    }
+    return known.find('\0') == std::string::npos;
+  }
+
+  TensorData value(const Parameter& parameter) const {
+    if (parameter.sources.size() == 1) return piece(parameter.sources[0], parameter.dtype);
+    const std::size_t size = size_of(parameter.dtype);
+    std::string bytes(static_cast<std::size_t>(element_count(parameter.dims)) * size, '\0');
+    for (auto source = parameter.sources.rbegin(); source != parameter.sources.rend(); ++source) {
+      const TensorData data = piece(*source, parameter.dtype), holds = mask(*source);
+      const std::string_view from = derivation::text_of(data), held = derivation::text_of(holds);
+      for (std::size_t i = 0; i < held.size(); ++i) {
+        if (held[i] != 0) from.copy(bytes.data() + i * size, size, i * size);
+      }
+    }
+    return {parameter.dtype, parameter.dims, Bytes::owned(std::move(bytes))};
+  }
+
+  TensorData piece(const Source& source, DType dtype) const {
+    const Expression& expression = *file_.derivations[static_cast<std::size_t>(source.tensor)].expression;
+    const Expression& before = source_of(expression);
+    TensorData tensor = &before == &expression ? file_.contents->data((*file_.tensors)[source.tensor])
+                                               : dequantised(source.tensor, before);
+    if (tensor.dtype != dtype) tensor = program::cast_tensor(tensor, dtype).value();
+    tensor.shape = dims_of(before);
+    return std::move(inverted(before, std::move(tensor)).at(source.piece).data);
+  }
+
+  const QuantisedWeight* weight_of(TensorNumber number) const {
+    const auto& weights = file_.tensors->quantised();
+    const auto found = std::ranges::find(weights, number, &QuantisedWeight::integers);
+    return found == weights.end() ? nullptr : &*found;
+  }
+  const QuantisedBias* bias_of(TensorNumber number) const {
+    const auto& biases = file_.tensors->biases();
+    const auto found = std::ranges::find(biases, number, &QuantisedBias::integers);
+    return found == biases.end() ? nullptr : &*found;
+  }
+  bool can_dequantise(TensorNumber number) const {
+    const QuantisedWeight* const weight = weight_of(number);
+    return weight != nullptr ? weight->scales != derivation::no_tensor : bias_of(number) != nullptr;
+  }
+
+  TensorData dequantised(TensorNumber number, const Expression& source) const {
+    const QuantisedWeight* const weight = weight_of(number);
+    const auto numbers = weight != nullptr ? derivation::dequantised(*file_.tensors, *file_.contents, *weight)
+                                           : derivation::dequantised(*file_.tensors, *file_.contents, *bias_of(number));
+    const std::vector<std::int64_t> dims = dims_of(source);
+    if (!numbers || element_count(numbers->dims) != element_count(dims)) {
+      throw Error(Code::corrupt_file, "a quantised weight does not fit its scales", "export or download the file again",
+                  {.stage = "weights"});
+    }
+    std::vector<float> values(static_cast<std::size_t>(element_count(dims)));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(numbers->number(static_cast<std::int64_t>(i)));
+    }
+    return of_floats(values, dims);
+  }
+
+  DerivedFile file_;
+  bool splits_norms_;
+  std::map<std::string, Parameter> parameters_;
+  std::map<std::string, std::string> missing_;
+};
+
+void require_new(const std::string& path) {
+  if (path.empty() || !std::filesystem::exists(path)) return;
+  throw Error(Code::cannot_write, "the file exists", "choose another name, or pass --overwrite to replace it",
+              {.file = path, .stage = "write"});
+}
+
+}  // namespace
+
+RecoverReport recover_weights(const std::string& model, const RecoverOptions& options) {
+  const std::vector<NamedFile> inputs = {{"the model", model},
+                                         {"--base", options.base},
+                                         {"--statement", options.statement},
+                                         {"the sidecar", options.sidecar}};
+  require_separate(inputs, {{"--output", options.output}}, "");
+  if (!options.overwrite) require_new(options.output);
+  Diagnostics notes;
+  const Recovery recovery(derived_file(model, {options.base, options.sidecar}, options.statement, notes),
+                          options.splits_norms);
+  RecoverReport report = recovery.report();
+  report.notes = std::move(notes);
+  if (options.output.empty()) return report;
+  OutputFiles files;
+  AtomicFile& to = files.add(options.output);
+  if (!options.overwrite) to.require_new_target();
+  checkpoint::write_safetensors(recovery.tensors(), to);
+  files.commit();
+  return report;
+}
+
+}  // namespace whence::app

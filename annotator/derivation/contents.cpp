@@ -1,0 +1,24 @@
+#include "annotator/derivation/contents.h"
+
+#include "schema/element_count.h"
+#include "schema/printable.h"
+#include "whence/diagnostics.h"
+
+namespace whence::derivation {
+
+std::string_view Contents::of(const FileTensor& tensor) { return bytes_.of(*tensor.tensor, typed_); }
+
+TensorData Contents::data(const FileTensor& tensor) {
+  const std::string_view bytes = of(tensor);
+  const DType dtype = from_onnx(tensor.tensor->data_type);
+  const auto count = static_cast<std::size_t>(element_count(tensor.tensor->dims));
+  if (dtype != DType::undefined && bytes.size() != count * size_of(dtype)) {
+    throw Error(Code::corrupt_file,
+                "the tensor '" + printable(tensor.name) + "' has " + std::to_string(bytes.size()) +
+                    " bytes, but its sizes need " + std::to_string(count * size_of(dtype)),
+                "export or download the file again", {.stage = "derive"});
+  }
+  return {dtype, tensor.tensor->dims, Bytes::copy_of(bytes.data(), bytes.size())};
+}
+
+}  // namespace whence::derivation

@@ -1,0 +1,16 @@
+// The real numbers that the integers of a quantised weight stand for.
+#pragma once
+
+#include <optional>
+
+#include "annotator/derivation/contents.h"
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/likeness.h"
+
+namespace whence::derivation {
+
+// Return nullopt if there are no scales, or if the parts do not fit each other. The result owns its bytes.
+std::optional<SampledTensor> dequantised(const FileTensors& tensors, Contents& contents, const QuantisedWeight& weight);
+std::optional<SampledTensor> dequantised(const FileTensors& tensors, Contents& contents, const QuantisedBias& bias);
+
+}  // namespace whence::derivation

@@ -1,0 +1,34 @@
+// Inverts an expression: computes the parameters from a tensor of the file, as far as its steps can be inverted.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotator/derivation/expression.h"
+#include "schema/tensor_data.h"
+
+namespace whence::derivation {
+
+// What a tensor of the file says of one parameter.
+struct Piece {
+  const ParameterStep* parameter = nullptr;
+  TensorData data;          // with the parameter's sizes; elements that the tensor does not hold are 0
+  bool is_neutral = false;  // a part of a folded norm, which leaves the product as it is
+};
+
+// Returns the sizes of an expression's value.
+std::vector<std::int64_t> dims_of(const Expression& expression);
+
+// Returns why an expression cannot be inverted; "" if it can, as `inverted` does.
+std::string obstacle(const Expression& expression);
+// Returns true if a norm was folded into the tensor.
+bool has_fold(const Expression& expression);
+// Returns true if the tensor holds each element of its parameters.
+bool holds_all(const Expression& expression);
+
+// Returns pieces of the parameters. The tensor has the expression's value and sizes, in any dtype; with has_fold() in
+// float32. The numbers of a norm and the product that it was folded into are lost: the product gets the tensor's
+// numbers, and the norm numbers that change nothing. Throws Error(corrupt_file) if the expression does not fit.
+std::vector<Piece> inverted(const Expression& expression, TensorData tensor);
+
+}  // namespace whence::derivation
