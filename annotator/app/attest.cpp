@@ -7,8 +7,6 @@
 
 #include "annotator/app/separate_files.h"
 #include "annotator/metadata/attribution.h"
-#include "annotator/onnx_file/carried_data.h"
-#include "annotator/onnx_file/data_file.h"
 #include "schema/files/files.h"
 #include "schema/files/output_files.h"
 #include "schema/files/sha256.h"
@@ -19,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using derivation::FileDigest;
 using derivation::FileTensor;
 using derivation::NodeVerdict;
 using derivation::Verdict;
@@ -33,15 +32,6 @@ std::vector<std::string> modules_of(const FileTensor& tensor) {
 }
 
 FileDigest digest_file(const std::string& path) { return {base_name(path), sha256_of_file(path)}; }
-
-std::vector<FileDigest> model_files(const std::string& path, const onnx_file::OnnxSummary& model) {
-  std::vector<FileDigest> files = {digest_file(path)};
-  for (const auto& [location, end] : onnx_file::data_files_of(model).locations) {
-    const std::string data = onnx_file::require_data_file(path, location, {.file = path, .stage = "read"}).string();
-    files.push_back({location, sha256_of_file(data)});
-  }
-  return files;
-}
 
 // Returns the files of a checkpoint: the file itself, or those of a folder.
 std::vector<FileDigest> checkpoint_files(const std::string& path) {
@@ -114,7 +104,7 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
         {std::string(name), std::string(node.op_type), verdicts[i], metadata::attribution_of(node, nullptr).modules});
   }
   report.absent = std::move(file.absent);
-  report.model = model_files(model_path, *file.model);
+  report.model = derivation::digests_of(model_path, *file.model);
   report.sources = checkpoint_files(options.weights);
   if (!options.sidecar.empty()) report.sources.push_back(digest_file(options.sidecar));
   OutputFiles files;

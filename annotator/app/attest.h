@@ -9,6 +9,7 @@
 
 #include "annotator/app/derived_file.h"
 #include "annotator/derivation/node_verdicts.h"
+#include "annotator/derivation/statement.h"
 #include "whence/diagnostics.h"
 
 namespace whence::app {
@@ -33,14 +34,9 @@ struct AttestedNode {
   std::vector<std::string> modules;
 };
 
-// A file with its SHA-256.
-struct FileDigest {
-  std::string name, sha256;
-};
-
 struct AttestReport {
-  std::vector<FileDigest> model;    // the file, then its data files
-  std::vector<FileDigest> sources;  // the checkpoint's files, then the sidecar
+  std::vector<derivation::FileDigest> model;    // the file, then its data files
+  std::vector<derivation::FileDigest> sources;  // the checkpoint's files, then the sidecar
   std::vector<AttestedTensor> tensors;
   std::vector<AttestedNode> nodes;
   std::vector<AbsentParameter> absent;

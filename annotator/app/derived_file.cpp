@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "annotator/derivation/expression_json.h"
+#include "annotator/derivation/statement.h"
 #include "annotator/program/tensor_values.h"
-#include "schema/files/files.h"
-#include "schema/files/sha256.h"
 #include "schema/printable.h"
 #include "schema/sidecar/sidecar.h"
 
@@ -111,27 +110,15 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
 DerivedFile read_statement(const std::string& model, const std::string& statement, Diagnostics& notes) {
   DerivedFile file = open_model(model, notes);
   const Place place{.file = statement, .stage = "read"};
-  const auto text = MappedFile::open(statement);
-  const Json json = Json::parse(text->text(), nullptr, /*allow_exceptions=*/false);
   const auto corrupt = [&](const std::string& what) {
     return Error(Code::corrupt_file, "the statement " + what, "write it again with `whence attest`", place);
   };
-  if (!json.is_object() || !json.contains("predicate") || !json["predicate"].contains("tensors")) {
-    throw Error(Code::wrong_kind, "the file is not a statement of `whence attest`",
-                "pass the file of `whence attest -o`", place);
+  const auto stated = derivation::Statement::read(statement);
+  if (const auto difference = stated.difference(derivation::digests_of(model, *file.model))) {
+    throw Error(Code::sidecar_mismatch, *difference, "pass the statement of this file", place);
   }
-  const std::string digest = sha256_of_file(model);
-  const Json& subjects = json.contains("subject") ? json["subject"] : Json::array();
-  const bool is_subject = subjects.is_array() && !subjects.empty() && subjects[0].is_object() &&
-                          subjects[0].contains("digest") && subjects[0]["digest"].is_object() &&
-                          subjects[0]["digest"].value("sha256", "") == digest;
-  if (!is_subject) {
-    throw Error(Code::sidecar_mismatch, "the statement is about another file", "pass the statement of this file",
-                place);
-  }
-  const Json& rows = json["predicate"]["tensors"];
-  if (!rows.is_array() || rows.size() != file.tensors->all().size())
-    throw corrupt("does not list the tensors of the file");
+  const Json& rows = stated.predicate["tensors"];
+  if (rows.size() != file.tensors->all().size()) throw corrupt("does not list the tensors of the file");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Json& row = rows[i];
     if (!row.is_object() || !row.contains("verdict") || !row["verdict"].is_string())
@@ -145,7 +132,7 @@ DerivedFile read_statement(const std::string& model, const std::string& statemen
     if (needs_expression && !derivation.expression) throw corrupt("has a tensor without its derivation");
     file.derivations.push_back(std::move(derivation));
   }
-  const Json& absent = json["predicate"].contains("absent") ? json["predicate"]["absent"] : Json::array();
+  const Json& absent = stated.predicate.contains("absent") ? stated.predicate["absent"] : Json::array();
   for (const Json& row : absent) {
     file.absent.push_back(absent_from(row, corrupt));
   }

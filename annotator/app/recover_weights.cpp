@@ -22,8 +22,8 @@ namespace {
 
 using derivation::Derivation;
 using derivation::Expression;
+using derivation::ParameterPiece;
 using derivation::ParameterStep;
-using derivation::Piece;
 using derivation::QuantisedBias;
 using derivation::QuantisedWeight;
 using derivation::QuantiseStep;
@@ -43,7 +43,7 @@ struct Source {
 
 struct Parameter {
   std::vector<std::int64_t> dims;
-  std::vector<Source> sources;  // of a complete parameter, each element is in one of them; the first is preferred
+  std::vector<Source> sources = {};  // of a complete parameter, each element is in one of them; the first is preferred
   Origin origin = Origin::stored;
   DType dtype = DType::float32;
 };
@@ -62,6 +62,13 @@ const Expression& source_of(const Expression& expression) {
   const bool is_quantised = std::holds_alternative<QuantiseStep>(expression.step) ||
                             std::holds_alternative<derivation::QuantiseBiasStep>(expression.step);
   return is_quantised && !expression.inputs.empty() ? expression.inputs[0] : expression;
+}
+
+// Returns true if no parameter of the expression has equals: each gets numbers of its own.
+bool is_certain(const Expression& expression) {
+  bool certain = true;
+  for_each_parameter(expression, [&](const ParameterStep& step) { certain = certain && step.equals.empty(); });
+  return certain;
 }
 
 class Recovery {
@@ -124,6 +131,7 @@ class Recovery {
     const Expression& source = source_of(expression);
     std::string reason = obstacle(source);
     if (has_fold(source) && !splits_norms_) reason = "a norm was folded into it (--split-norms gives equivalent ones)";
+    if (has_fold(source) && !is_certain(source)) reason = "its norm cannot be told from an equal one";
     const bool is_quantised = &source != &expression;
     if (is_quantised && reason.empty() && !can_dequantise(number)) reason = "its scales are not in the file";
     if (!reason.empty()) {
@@ -133,7 +141,7 @@ class Recovery {
     const DType dtype =
         is_quantised || has_fold(source) ? DType::float32 : from_onnx(file_.tensors->all()[number].tensor->data_type);
     const bool is_complete = holds_all(source);
-    const std::vector<Piece> pieces = inverted(source, form_of(source));
+    const std::vector<ParameterPiece> pieces = inverted(source, form_of(source));
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const Origin origin = pieces[i].is_neutral ? Origin::neutral
                             : has_fold(source)   ? Origin::split

@@ -11,6 +11,7 @@ namespace whence::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using derivation::FileDigest;
 using derivation::NodeVerdict;
 using derivation::Verdict;
 

@@ -17,6 +17,7 @@ validation::Validation app::validation_of(const std::string& model, const Valida
   for (const std::string& text : options.minima) room_options.gates.minima.push_back(validation::parse_threshold(text));
   room_options.gates.required = options.required;
   room_options.gates.baseline = options.baseline;
+  room_options.gates.attested = options.attested;
   room_options.allowed = options.allowed;
   for (const std::string& text : options.tolerances) {
     room_options.tolerances.push_back(validation::parse_tolerance(text));

@@ -37,9 +37,11 @@ ValidateOptions read_validate_config(const std::string& path) {
       options.tolerances = strings(value, key, place);
     } else if (key == "baseline" && value.is_string()) {
       options.baseline = (std::filesystem::path(path).parent_path() / value.get<std::string>()).string();
+    } else if (key == "attested" && value.is_string()) {
+      options.attested = (std::filesystem::path(path).parent_path() / value.get<std::string>()).string();
     } else {
       throw Error(Code::wrong_kind, "unknown setting '" + key + "'",
-                  "the settings are min, require, allow, tolerance and baseline", place);
+                  "the settings are min, require, allow, tolerance, baseline and attested", place);
     }
   }
   return options;

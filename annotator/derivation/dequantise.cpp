@@ -40,9 +40,9 @@ struct Integers {
 
 struct Dequantiser {
   GroupShape shape;
-  Integers integers;
-  std::vector<float> scales;
-  std::vector<double> zeros;
+  Integers integers = {};
+  std::vector<float> scales = {};
+  std::vector<double> zeros = {};
   std::int64_t row = 0;  // integers in a row of Layout::n_bits; 0: rows have no padding
 
   double operator()(std::int64_t element) const {

@@ -69,7 +69,7 @@ TensorData rows(const TensorData& data, std::int64_t first, std::int64_t count) 
 
 class Inverter {
  public:
-  std::vector<Piece> run(const Expression& expression, TensorData tensor) {
+  std::vector<ParameterPiece> run(const Expression& expression, TensorData tensor) {
     invert(expression, std::move(tensor));
     return std::move(pieces_);
   }
@@ -123,7 +123,7 @@ class Inverter {
     for (std::size_t i = first; i < pieces_.size(); ++i) pieces_[i].is_neutral = true;
   }
 
-  std::vector<Piece> pieces_;
+  std::vector<ParameterPiece> pieces_;
 };
 
 // A neutral norm has scale 1, mean 0 and a variance that is 1 with epsilon. What was the folded bias becomes the
@@ -205,7 +205,7 @@ bool holds_all(const Expression& expression) {
   return !std::holds_alternative<PickStep>(expression.step) && std::ranges::all_of(expression.inputs, holds_all);
 }
 
-std::vector<Piece> inverted(const Expression& expression, TensorData tensor) {
+std::vector<ParameterPiece> inverted(const Expression& expression, TensorData tensor) {
   return Inverter().run(expression, std::move(tensor));
 }
 

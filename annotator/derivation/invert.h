@@ -10,7 +10,7 @@
 namespace whence::derivation {
 
 // What a tensor of the file says of one parameter.
-struct Piece {
+struct ParameterPiece {
   const ParameterStep* parameter = nullptr;
   TensorData data;          // with the parameter's sizes; elements that the tensor does not hold are 0
   bool is_neutral = false;  // a part of a folded norm, which leaves the product as it is
@@ -29,6 +29,6 @@ bool holds_all(const Expression& expression);
 // Returns pieces of the parameters. The tensor has the expression's value and sizes, in any dtype; with has_fold() in
 // float32. The numbers of a norm and the product that it was folded into are lost: the product gets the tensor's
 // numbers, and the norm numbers that change nothing. Throws Error(corrupt_file) if the expression does not fit.
-std::vector<Piece> inverted(const Expression& expression, TensorData tensor);
+std::vector<ParameterPiece> inverted(const Expression& expression, TensorData tensor);
 
 }  // namespace whence::derivation

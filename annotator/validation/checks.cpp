@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "annotator/validation/attested.h"
 #include "annotator/validation/gates.h"
 
 namespace whence::validation {
@@ -54,7 +55,7 @@ const Check* find_check(std::string_view code_or_name) {
 const std::vector<const Rule*>& all_rules() {
   static const std::vector<const Rule*> rules = [] {
     std::vector<const Rule*> all(all_checks().begin(), all_checks().end());
-    all.insert(all.end(), {&threshold_rule, &required_rule, &baseline_rule});
+    all.insert(all.end(), {&threshold_rule, &required_rule, &baseline_rule, &attested_rule});
     std::ranges::sort(all, {}, [](const Rule* rule) { return std::string_view(rule->code); });
     return all;
   }();

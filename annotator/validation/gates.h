@@ -45,6 +45,7 @@ struct Gates {
   std::vector<Threshold> minima;
   std::vector<std::string> required;  // patterns of paths: modules that must have nodes, all of them covered
   std::string baseline;               // an earlier ONNX file, or its report by `validate --json`; empty: none
+  std::string attested;               // a statement of `whence attest`; empty: none
 };
 
 // A requirement of a gate that the file does not meet.

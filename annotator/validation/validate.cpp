@@ -4,6 +4,7 @@
 
 #include "annotator/functions/flat_summary.h"
 #include "annotator/text/patterns.h"
+#include "annotator/validation/attested.h"
 #include "annotator/validation/tool_edit.h"
 #include "schema/files/files.h"
 
@@ -104,6 +105,11 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     result.findings = findings_of(as_stored, options, result.checks, result.nodes);
     result.shortfalls =
         shortfalls_of(result.coverage, result.silent, options.gates, result.baseline ? &*result.baseline : nullptr);
+    if (!options.gates.attested.empty()) {
+      result.gates.push_back(&attested_rule);
+      std::ranges::copy(attested_shortfalls(path, *model, options.gates.attested),
+                        std::back_inserter(result.shortfalls));
+    }
     for (Shortfall& each : result.shortfalls) each.allowed = is_allowed(*each.rule, each.nodes, result.nodes, options);
     return result;
   });

@@ -21,8 +21,9 @@ struct ValidateOptions {
   std::vector<std::string> minima = {};
   std::vector<std::string> required = {};  // globs: modules that must have nodes, all of them covered
   std::string baseline = {};               // an earlier file, or its report by `whence validate --json`
-  std::string conformance = {};            // the input from which a tool made this file: checks the tool (V6xx)
-  std::vector<std::string> allowed = {};   // codes or names of checks whose findings do not count: "V101"
+  std::string attested = {};     // a statement of `whence attest`: must be about the file and leave nothing unaccounted
+  std::string conformance = {};  // the input from which a tool made this file: checks the tool (V6xx)
+  std::vector<std::string> allowed = {};  // codes or names of checks whose findings do not count: "V101"
   // Numbers of findings that do not count: "3", "0.5%" of the nodes, "V503=2" for one check.
   std::vector<std::string> tolerances = {};
   bool full = false;  // runs onnx's checker and shape inference too; loads the weights

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from .annotation.carry import carry
 from .annotation.keep import KeepReport, keep
 from .annotation.reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
+from .editing.derived_weights import (AttestedTensor, Attestation, RecoveredWeights, RefitReport, attest, refit,
+                                      weights)
 from .editing.device_placement import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
 from .editing.model_functions import Function, FunctionsReport, functions, inline
 from .editing.shared_weights import SharedWeights, share_weights
@@ -57,16 +59,16 @@ _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare(
             for name in ("Naming", "naming")}
 
 __all__ = [
-    "AccuracyReport", "AnnotateReport", "ChainReport", "Choice", "Comparison", "Coverage", "Crossing", "DeviceShare",
+    "AccuracyReport", "AnnotateReport", "Attestation", "AttestedTensor", "ChainReport", "Choice", "Comparison", "Coverage", "Crossing", "DeviceShare",
     "Diagnostic", "Difference", "Explanation", "FirstDifference", "Function", "FunctionsReport", "KeepReport",
     "ModuleAccuracy",
     "ModuleChange", "ModuleRow", "ModuleRows", "ModuleSensitivity", "ModuleTime", "ONNXProgram", "OutputDifference",
-    "PlaceReport", "PlacementDifference", "Profile", "Recording", "SelectedNode", "Selection", "SensitivityReport",
+    "PlaceReport", "PlacementDifference", "Profile", "Recording", "RecoveredWeights", "RefitReport", "SelectedNode", "Selection", "SensitivityReport",
     "SharedWeights", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError", "WhenceWarning",
-    "accuracy", "accuracy_chain", "annotate", "carry", "compare", "diff", "explain", "export", "extract", "functions", "inline",
-    "is_in_onnx_export", "keep", "place", "profile", "record", "record_values", "register_custom_op", "select",
+    "accuracy", "accuracy_chain", "annotate", "attest", "carry", "compare", "diff", "explain", "export", "extract", "functions", "inline",
+    "is_in_onnx_export", "keep", "place", "profile", "record", "record_values", "refit", "register_custom_op", "select",
     "select_model_mode_for_export", "sensitivity", "share_weights", "show", "unconvertible_ops",
-    "unregister_custom_op", "validate", "verify",
+    "unregister_custom_op", "validate", "verify", "weights",
 ]
 
 

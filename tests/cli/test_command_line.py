@@ -10,7 +10,7 @@ import pytest
 import command
 
 SUBCOMMANDS = ["record", "export", "annotate", "carry", "validate", "show", "explain", "diff", "strip", "functions", "inline",
-               "extract", "select", "place", "attest", "refit", "report", "dot", "graphml", "model-explorer", "profile", "ops", "codes",
+               "extract", "select", "place", "attest", "refit", "weights", "report", "dot", "graphml", "model-explorer", "profile", "ops", "codes",
                "rules", "doctor", "skill", "man", "completions", "accuracy", "sensitivity", "fleet",
                "recorder"]
 

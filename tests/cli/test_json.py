@@ -28,6 +28,7 @@ select {f}/m.onnx --modules first --format ort-quant -o {f}/s.json
 place {f}/m.onnx --rule cpu=**
 attest {f}/m.onnx --weights {f}/small.pt
 refit {f}/m.onnx --base {f}/small.pt --weights {f}/small.pt -o {f}/n.onnx
+weights {f}/m.onnx --base {f}/small.pt -o {f}/w.safetensors
 extract {f}/m.onnx --module first -o {f}/x.onnx
 report {f}/m.onnx -o {f}/r.html
 dot {f}/m.onnx -o {f}/m.dot

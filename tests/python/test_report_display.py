@@ -64,6 +64,8 @@ def reports(tmp_path_factory) -> dict:
         "FunctionsReport": whence.functions(program, output=folder / "f.onnx", types=["Linear"]),
         "PlaceReport": whence.place(program, ["gpu=1?", "cpu=**"]),
         "Profile": profile_of(program, x, folder),
+        "Attestation": whence.attest(program, model), "RefitReport": whence.refit(program, model, base=model),
+        "RecoveredWeights": whence.weights(program, model),
         "SharedWeights": whence.share_weights([folder / "tall.onnx", folder / "small.onnx"], "shared.data"),
         "KeepReport": kept}
 
@@ -71,7 +73,7 @@ def reports(tmp_path_factory) -> dict:
 REPORTS = ["AnnotateReport", "ValidationReport", "ONNXProgram", "Verification", "Values", "Recording", "ModuleRows",
            "Explanation", "Difference", "Comparison", "Selection", "FunctionsReport", "PlaceReport", "AccuracyReport",
            "SensitivityReport", "Profile", "SharedWeights", "FirstDifference", "Choice", "KeepReport",
-           "ChainReport"]
+           "ChainReport", "Attestation", "RefitReport", "RecoveredWeights"]
 
 
 class Tags(html.parser.HTMLParser):

@@ -48,7 +48,7 @@ annotator_room(view USES text operators origin onnx_file metadata match function
 annotator_room(dialect USES onnx_file view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(profile USES text onnx_file metadata match functions view NEEDS nlohmann_json::nlohmann_json EXPAT::EXPAT whence_re2)
 annotator_room(placement USES text origin onnx_file metadata view NEEDS nlohmann_json::nlohmann_json)
-annotator_room(validation USES text operators origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
+annotator_room(validation USES text operators origin onnx_file metadata derivation functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(report USES text origin onnx_file metadata functions view validation NEEDS nlohmann_json::nlohmann_json ZLIB::ZLIB)
 annotator_room(app USES text program origin onnx_file graph convert lower metadata pt2 checkpoint derivation write exporter match annotation functions view dialect profile placement validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 

@@ -4,6 +4,7 @@
 
 #include "annotator/app/validate_config.h"
 #include "annotator/app/validation_of.h"
+#include "annotator/validation/attested.h"
 #include "annotator/validation/problems.h"
 #include "annotator/validation/validation_text.h"
 #include "schema/files/paths.h"
@@ -38,12 +39,15 @@ constexpr std::array validate_table = {
     OptionRow{"baseline", Kind::text, "FILE",
               "the previous file, or its --json output: shows both; lower coverage is an error", "baseline",
               "baseline"},
+    OptionRow{"attested", Kind::text, "FILE",
+              "a statement of `whence attest`: an error if it is about another file or leaves something unaccounted",
+              "attested", "attested"},
     OptionRow{"conformance", Kind::text, "FILE",
               "the input of the tool that made this file: also checks that the tool followed docs/metadata-spec.md",
               "conformance", "conformance"},
     OptionRow{"config", Kind::text, "FILE",
               "these options as JSON: {\"min\": [...], \"require\": [...], \"allow\": [...], \"tolerance\": "
-              "[...],\n\"baseline\": F}",
+              "[...],\n\"baseline\": F, \"attested\": F}",
               "", "config"},
     OptionRow{
         "format", Kind::list, "FORMAT",
@@ -70,8 +74,8 @@ std::string checks_text() {
                                                            : check->compares ? " (with --conformance)"
                                                                              : "")});
   }
-  for (const validation::Rule* gate :
-       {&validation::threshold_rule, &validation::required_rule, &validation::baseline_rule})
+  for (const validation::Rule* gate : {&validation::threshold_rule, &validation::required_rule,
+                                       &validation::baseline_rule, &validation::attested_rule})
     table.row({gate->code, gate->summary});
   return "\nchecks:\n" + table.text();
 }
@@ -90,6 +94,7 @@ ValidateOptions parse_options(const CommandLine& line) {
   append(options.tolerances, "tolerance");
   options.sidecar = line.text_or("sidecar", "");
   options.baseline = line.text_or("baseline", options.baseline);
+  options.attested = line.text_or("attested", options.attested);
   options.conformance = line.text_or("conformance", "");
   options.full = line.has("full");
   return options;

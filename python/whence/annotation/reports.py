@@ -186,7 +186,8 @@ _FINDINGS_SHOWN = 20
 def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min_covered: float | None = None,
              minima: Collection[str] = (), required: Collection[str] = (), baseline: Model | None = None,
              allowed: Collection[str] = (), tolerances: Collection[str] = (),
-             config: str | os.PathLike[str] | None = None, conformance: Model | None = None, full: bool = False,
+             config: str | os.PathLike[str] | None = None, conformance: Model | None = None,
+             attested: str | os.PathLike[str] | None = None, full: bool = False,
              values: Any = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> ValidationReport:
     """Counts the nodes with origins in an annotated file and checks it. ``clean`` is false if a check fails.
@@ -199,6 +200,7 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
     allowed      codes or names of checks to ignore: ["V101"].
     tolerances   numbers of findings to ignore: ["3"] for each check, ["0.5%"] of the nodes, ["V503=2"] for one check.
     config       a JSON file with these settings: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
+    attested     a statement of ``attest``: it must be about this file and leave nothing unaccounted (V504).
     conformance  the file from which a tool made ``model``: also checks that the tool kept origins as required by
                  docs/metadata-spec.md (V6xx).
     full         also run onnx's checker and shape inference, which loads the weights.
@@ -211,7 +213,7 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
     options = (["--sidecar", sidecar] if sidecar else []) + (["--full"] if full else [])
     options += ["--min-covered", min_covered] if min_covered is not None else []
     options += (["--baseline", baseline] if baseline else []) + (["--config", config] if config else [])
-    options += ["--conformance", conformance] if conformance else []
+    options += (["--conformance", conformance] if conformance else []) + (["--attested", attested] if attested else [])
     for option, items in (("--min", minima), ("--require", required), ("--allow", allowed),
                           ("--tolerance", tolerances)):
         require_list(items)

@@ -56,7 +56,7 @@ def parser() -> Parser:
     file_inputs.add_options(options)
     for flag in ("--all", "--full"):
         options.add_argument(flag, action="append_const", const=flag, dest="others", help="as without --values")
-    for option in ("--min-covered", "--min", "--require", "--baseline", "--conformance", "--config", "--allow", "--tolerance",
+    for option in ("--min-covered", "--min", "--require", "--baseline", "--attested", "--conformance", "--config", "--allow", "--tolerance",
                    "--depth", "--source-root"):
         names = ("--depth", "-d") if option == "--depth" else (option,)
         options.add_argument(*names, action="append", metavar="X", type=lambda text, option=option: (option, text),

@@ -1,0 +1,35 @@
+// A statement of `whence attest`: which files it is about, and what it says of them. Whoever reads one checks that it
+// is about the files at hand.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::derivation {
+
+// A file with its SHA-256.
+struct FileDigest {
+  std::string name, sha256;
+};
+
+// Returns the digests of a model's file and of its data files, by their locations. Throws Error: missing_file,
+// outside_folder.
+std::vector<FileDigest> digests_of(const std::string& path, const onnx_file::OnnxSummary& model);
+
+struct Statement {
+  std::vector<FileDigest> subject;
+  nlohmann::ordered_json predicate;  // an object with the arrays `tensors` and `nodes`
+
+  // Throws Error: missing_file; wrong_kind for another file; corrupt_file.
+  static Statement read(const std::string& path);
+
+  // Returns how the model's files differ from those that the statement is about; nullopt if they are the same. The
+  // model may have another name; data files may not.
+  std::optional<std::string> difference(const std::vector<FileDigest>& files) const;
+};
+
+}  // namespace whence::derivation

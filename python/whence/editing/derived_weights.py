@@ -1,0 +1,204 @@
+"""``attest``, ``refit`` and ``weights``: run these commands and return their output as objects."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from ..base.optional_packages import import_optional
+from ..base.report_printing import Bar, Printed, Table, counted
+from ..command.process import run_json
+from ..errors import error
+from ..files.model_files import Model, takes_models
+
+if TYPE_CHECKING:
+    import torch
+
+    # A path of safetensors, shards, a file of torch.save or a folder; a model or its state dict.
+    Checkpoint = Union[str, os.PathLike[str], Mapping[str, torch.Tensor], torch.nn.Module]
+else:
+    Checkpoint = Any
+
+_UNACCOUNTED = "unaccounted"
+
+
+@dataclass(frozen=True)
+class AttestedTensor:
+    """One tensor of a file: an initializer, or the value of a Constant node."""
+
+    name: str
+    dtype: str
+    dims: tuple[int, ...]
+    bytes: int
+    verdict: str               # exact, bounded, constant, calibrated or unaccounted
+    origin: str | None         # the expression over parameters as text
+    modules: tuple[str, ...]   # of the nodes that read it
+
+
+@dataclass(frozen=True, repr=False)
+class Attestation(Printed):
+    """Where each tensor and node of a file comes from; ``raw`` is the statement in in-toto's form."""
+
+    accounted: bool                     # nothing is unaccounted
+    tensors: tuple[AttestedTensor, ...]
+    bytes: dict[str, int]               # by verdict
+    nodes: dict[str, int]               # by verdict: operation, movement, size or unaccounted
+    raw: dict[str, Any]
+
+    @property
+    def unaccounted(self) -> tuple[str, ...]:
+        """Names of the unaccounted tensors, then of the unaccounted nodes."""
+        rows = [*self.raw["predicate"]["tensors"], *self.raw["predicate"]["nodes"]]
+        return tuple(row["name"] for row in rows if row["verdict"] == _UNACCOUNTED)
+
+    def _headline(self) -> str:
+        missing = sum(each.verdict == _UNACCOUNTED for each in self.tensors)
+        parts = [counted(number, what) for number, what in ((missing, "tensor"), (self.nodes[_UNACCOUNTED], "node")) if number]
+        return f"{counted(len(self.tensors), 'tensor')}, {counted(sum(self.nodes.values()), 'node')}: " + (
+            " and ".join(parts) + " unaccounted" if parts else "all accounted for")
+
+    def _table(self) -> Table:
+        total = sum(self.bytes.values()) or 1
+        return Table(("verdict", "tensors", "bytes", ""), [
+            (verdict, sum(each.verdict == verdict for each in self.tensors), count, Bar.of(count / total))
+            for verdict, count in self.bytes.items()])
+
+
+@dataclass(frozen=True, repr=False)
+class RefitReport(Printed):
+    """What ``refit`` put into a file."""
+
+    path: Path | None           # None for a check without output
+    replaced: int               # tensors from the new weights
+    constants: int              # tensors of the program, which stay
+    calibrated: int             # ranges of activations, which stay
+    bounded: tuple[str, ...]    # tensors that may differ from a new export in the last bits
+    unused: tuple[str, ...]     # parameters that the file does not hold
+    adapted: int                # parameters that the adapter changes
+
+    def _headline(self) -> str:
+        return f"{self.path.name if self.path else 'checked'}: {counted(self.replaced, 'tensor')} from the new weights"
+
+    def _table(self) -> Table:
+        counts = {"from the new weights": self.replaced, "constants": self.constants, "calibrated": self.calibrated,
+                  "bounded": len(self.bounded), "unused parameters": len(self.unused), "adapted parameters": self.adapted}
+        return Table(("", "number"), list(counts.items()))
+
+
+@dataclass(frozen=True, repr=False)
+class RecoveredWeights(Printed):
+    """Names of parameters by how they were recovered from a file."""
+
+    path: Path | None               # of the safetensors file; None without output
+    stored: tuple[str, ...]         # with the file's numbers, in its dtype
+    dequantised: tuple[str, ...]    # float32, from integers and their scales
+    left_out: tuple[str, ...]       # not in the file, because all elements were one number
+    equivalent: tuple[str, ...]     # of folded norms and their products: other numbers with the same effect
+    missing: dict[str, str]         # with the reason
+
+    def _headline(self) -> str:
+        found = len(self.stored) + len(self.dequantised) + len(self.left_out) + len(self.equivalent)
+        return f"{counted(found, 'parameter')}, {len(self.missing)} missing"
+
+    def _table(self) -> Table:
+        counts = {"stored": self.stored, "dequantised": self.dequantised, "left out": self.left_out,
+                  "equivalent": self.equivalent, "missing": self.missing}
+        return Table(("", "parameters"), [(name, len(names)) for name, names in counts.items()])
+
+
+@takes_models("model")
+def attest(model: Model, weights: Checkpoint, *, sidecar: str | os.PathLike[str] | None = None,
+           output: str | os.PathLike[str] | None = None, bom: str | os.PathLike[str] | None = None) -> Attestation:
+    """Proves where each tensor of an ONNX file comes from: computes it again from a checkpoint.
+
+    weights  the checkpoint: safetensors, an index of shards, a file of ``torch.save``, a folder with one of them; or a
+             model or state dict, whose digest is then that of a temporary file.
+    sidecar  the sidecar of the model, for nodes and constants, which are unaccounted without it.
+    output   the statement to write, in in-toto's form; ``bom``: the bill of materials, in CycloneDX's form.
+
+    Raises WhenceError for unreadable files.
+    """
+    options = _given(("--sidecar", sidecar), ("-o", output), ("--bom", bom))
+    with _checkpoint(weights) as path:
+        raw = run_json("attest", model, "--weights", path, *options, accepted=(0, 1))
+    predicate = raw["predicate"]
+    totals = predicate["totals"]
+    tensors = tuple(AttestedTensor(row["name"], row["dtype"], tuple(row["dims"]), row["bytes"], row["verdict"],
+                                   row.get("from"), tuple(row["modules"])) for row in predicate["tensors"])
+    accounted = not totals["tensors"][_UNACCOUNTED] and not totals["nodes"][_UNACCOUNTED]
+    return Attestation(accounted, tensors, totals["bytes"], totals["nodes"], raw)
+
+
+@takes_models("model")
+def refit(model: Model, weights: Checkpoint | None = None, *, base: Checkpoint | None = None,
+          statement: str | os.PathLike[str] | None = None, lora: str | os.PathLike[str] | None = None,
+          sidecar: str | os.PathLike[str] | None = None, output: str | os.PathLike[str] | None = None,
+          overwrite: bool = False) -> RefitReport:
+    """Puts new weights into an exported, optimised, quantised file, by the steps that gave each tensor its bytes.
+
+    weights    the new checkpoint, as for ``attest``.
+    base       the checkpoint that the file was made from; or ``statement``, the output of ``attest``.
+    lora       an adapter of PEFT, its file or folder; it is added to ``weights``, or else to ``base``.
+    sidecar    the sidecar of the model, whose constants no checkpoint holds.
+    output     the file to write; without it, everything is checked and nothing is written.
+    overwrite  replace existing weight files at the paths that the output needs.
+
+    Raises WhenceError: E0211, listing each tensor or parameter that does not allow it; nothing is written then.
+    """
+    options = _given(("--statement", statement), ("--lora", lora), ("--sidecar", sidecar), ("-o", output))
+    options += ["--overwrite"] if overwrite else []
+    with _checkpoint(weights) as new, _checkpoint(base) as old:
+        raw = run_json("refit", model, *_given(("--weights", new), ("--base", old)), *options)
+    return RefitReport(Path(output) if output else None, raw["replaced"], raw["constants"], raw["calibrated"],
+                       tuple(raw["bounded"]), tuple(raw["unused"]), raw["adapted"])
+
+
+@takes_models("model")
+def weights(model: Model, base: Checkpoint | None = None, *, statement: str | os.PathLike[str] | None = None,
+            sidecar: str | os.PathLike[str] | None = None, split_norms: bool = False,
+            output: str | os.PathLike[str] | None = None, overwrite: bool = False) -> RecoveredWeights:
+    """Recovers the parameters of a model from an exported, optimised, quantised file.
+
+    base         the checkpoint that the file was made from, for names and forms; or ``statement``, the output of
+                 ``attest``.
+    sidecar      the sidecar of the model.
+    split_norms  for a norm that was folded into a product: the product gets the file's numbers, and the norm numbers
+                 that change nothing.
+    output       the safetensors file to write; without it, only the report.
+    overwrite    replace an existing file.
+
+    ``missing`` of the result names what cannot be recovered. Raises WhenceError: E0401 for an existing file.
+    """
+    options = _given(("--statement", statement), ("--sidecar", sidecar), ("-o", output))
+    options += [flag for flag, is_set in (("--split-norms", split_norms), ("--overwrite", overwrite)) if is_set]
+    with _checkpoint(base) as path:
+        raw = run_json("weights", model, *_given(("--base", path)), *options, accepted=(0, 1))
+    return RecoveredWeights(Path(output) if output else None, tuple(raw["stored"]), tuple(raw["dequantised"]),
+                            tuple(raw["left_out"]), tuple(raw["equivalent"]), raw["missing"])
+
+
+def _given(*options: tuple[str, Any]) -> list[Any]:
+    return [word for option, value in options if value is not None for word in (option, value)]
+
+
+@contextmanager
+def _checkpoint(weights: Checkpoint | None) -> Iterator[str | os.PathLike[str] | None]:
+    """Yields the path of a checkpoint, which is temporary for a model or a state dict. Raises WhenceError E0101 for
+    anything else."""
+    if weights is None or isinstance(weights, (str, os.PathLike)):
+        yield weights
+        return
+    state = weights.state_dict() if hasattr(weights, "state_dict") else weights
+    if not isinstance(state, Mapping):
+        raise error("E0101", "usage", f"{type(weights).__name__} is not a checkpoint",
+                    "pass a path, a model or its state dict")
+    torch = import_optional("torch", "a state dict")
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        path = Path(folder) / "state.pt"
+        torch.save(dict(state), path)
+        yield path

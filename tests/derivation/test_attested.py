@@ -1,0 +1,96 @@
+"""whence validate --attested: a statement is checked against the file that it is about."""
+
+import json
+import shutil
+
+import onnx
+import pytest
+import whence
+
+from command import run, run_json
+
+
+@pytest.fixture
+def attested(files_of, tmp_path):
+    files = files_of("series")
+    path = tmp_path / "model.onnx"
+    shutil.copy(files.export("dynamo"), path)
+    run("attest", path, "--weights", files.weights, "--sidecar", files.sidecar, "-o", tmp_path / "statement.json")
+    return path, tmp_path / "statement.json"
+
+
+def messages(path, statement, code=1):
+    found = run_json("validate", path, "--attested", statement, "--allow", "re:V[1-3]..", code=code)["shortfalls"]
+    return [(each["code"], each["message"]) for each in found]
+
+
+def test_v504_the_attested_file_passes(attested):
+    path, statement = attested
+    assert messages(path, statement, code=0) == []
+    assert whence.validate(path, attested=statement, allowed=["re:V[1-3].."]).clean
+    assert "V504" in run("validate", path, "--attested", statement, "--format", "junit", code=None).stdout
+
+
+def test_v504_a_renamed_file_passes_and_a_changed_one_does_not(attested, tmp_path):
+    path, statement = attested
+    shutil.copy(path, tmp_path / "renamed.onnx")
+    assert messages(tmp_path / "renamed.onnx", statement, code=0) == []
+    model = onnx.load(path)
+    model.producer_name = "somebody else"
+    onnx.save(model, path)
+    assert messages(path, statement) == [("V504", "the statement is about another file")]
+
+
+def test_v504_a_changed_data_file_is_found(files_of, tmp_path):
+    files = files_of("series")
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.load(files.export("dynamo")), path, save_as_external_data=True, location="model.data", size_threshold=0)
+    run("attest", path, "--weights", files.weights, "--sidecar", files.sidecar, "-o", tmp_path / "statement.json")
+    assert messages(path, tmp_path / "statement.json", code=0) == []
+    data = bytearray((tmp_path / "model.data").read_bytes())
+    data[5] ^= 1
+    (tmp_path / "model.data").write_bytes(data)
+    assert messages(path, tmp_path / "statement.json") == [
+        ("V504", "the statement is about another content of the data file 'model.data'")]
+    # A refit with this statement would keep what was changed.
+    assert "E0206" in run("refit", path, "--statement", tmp_path / "statement.json", "--weights", files.weights, code=None).stderr
+
+
+def test_v504_unaccounted_tensors_and_nodes_are_counted(files_of, tmp_path):
+    files = files_of("series")
+    path = files.export("dynamo")
+    run("attest", path, "--weights", files.weights, "-o", tmp_path / "statement.json", code=1)
+    *_, nodes = messages(path, tmp_path / "statement.json")
+    count = len(onnx.load(path).graph.node)
+    assert nodes[0] == "V504" and nodes[1].startswith(f"{count} nodes are unaccounted")
+    statement = json.loads((tmp_path / "statement.json").read_text())
+    for row in statement["predicate"]["tensors"]:
+        row["verdict"] = "exact"
+    statement["predicate"]["tensors"][0].update(verdict="unaccounted", modules=["gru"])
+    statement["predicate"]["tensors"][1].update(verdict="something", modules=[])
+    (tmp_path / "statement.json").write_text(json.dumps(statement))
+    assert messages(path, tmp_path / "statement.json")[0] == ("V504", "2 tensors are unaccounted in gru")
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"subject": [], "predicate": {"tensors": []}}', '{"subject": 1, "predicate": 2}'])
+def test_another_file_is_no_statement(attested, text):
+    path, statement = attested
+    statement.write_text(text)
+    assert "E0203" in run("validate", path, "--attested", statement, code=None).stderr
+
+
+def test_a_subject_without_digest_is_corrupt(attested):
+    path, statement = attested
+    content = json.loads(statement.read_text())
+    content["subject"][0]["digest"] = {"sha512": "1"}
+    statement.write_text(json.dumps(content))
+    assert "E0204" in run("validate", path, "--attested", statement, code=None).stderr
+
+
+def test_the_settings_of_a_team_name_the_statement(attested, tmp_path):
+    path, _ = attested
+    (tmp_path / "gate.json").write_text(json.dumps({"attested": "statement.json", "allow": ["re:V[1-3].."]}))
+    run("validate", path, "--config", tmp_path / "gate.json")
+    with path.open("ab") as file:
+        file.write(b"\x12\x01a")  # another producer name
+    assert "V504" in run("validate", path, "--config", tmp_path / "gate.json", code=1).stdout
