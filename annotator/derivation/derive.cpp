@@ -18,6 +18,7 @@
 #include "annotator/derivation/folded_norms.h"
 #include "annotator/derivation/likeness.h"
 #include "annotator/derivation/name_fit.h"
+#include "annotator/derivation/structure_inputs.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/element_count.h"
 #include "schema/printable.h"
@@ -58,7 +59,7 @@ class Deriver {
     for (std::size_t i = 0; i < found_.size(); ++i) find_rounded(static_cast<TensorNumber>(i));
     for (const QuantisedBias& bias : tensors_.biases()) find_quantised_bias(bias);
     for (const TensorNumber range : tensors_.calibrated()) {
-      if (!known(range)) found(range).verdict = Verdict::calibrated;
+      if (!known(range)) note_range(range);
     }
     find_constants();
     choose_scale_rules();
@@ -202,6 +203,13 @@ class Deriver {
     const TensorData real = evaluate(source, sources());
     for (Expression& folded : norms_.candidates(source, real, numbers, axis))
       sources_to_try.push_back(std::move(folded));
+    // The weights were float16 before.
+    for (std::size_t i = 0, count = sources_to_try.size(); i < count; ++i) {
+      for (const bool clamped : {false, true}) {
+        const Expression half{CastStep{DType::float16, clamped}, {sources_to_try[i]}};
+        sources_to_try.push_back({CastStep{DType::float32, false}, {half}});
+      }
+    }
     return sources_to_try;
   }
 
@@ -328,6 +336,18 @@ class Deriver {
     }
   }
 
+  // A measurement gives a positive scale.
+  void note_range(TensorNumber range) {
+    const TensorData data = contents_.data(tensors_[range]);
+    const auto elements = program::Elements::of(data);
+    const bool is_scale = elements && is_floating(data.dtype);
+    if (is_scale && !(elements->number(0) > 0 && std::isfinite(elements->number(0)))) {
+      found(range).remark = "no measurement gives this scale";
+    } else {
+      found(range).verdict = Verdict::calibrated;
+    }
+  }
+
   // The biases that may belong to a weight: the parameter `bias` beside it, with a norm if one was folded in, and any
   // vector of the checkpoint with these sizes.
   std::vector<Expression> bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims) {
@@ -345,9 +365,10 @@ class Deriver {
       const auto number = static_cast<TensorNumber>(i);
       if (known(number) || !found(number).remark.empty()) continue;
       const TensorData data = contents_.data(tensors_[number]);
-      const bool is_structure =
+      const bool is_short =
           (is_integral(data.dtype) || data.dtype == DType::boolean) && data.element_count() <= max_structure;
-      if (is_structure || (constants_ != nullptr && constants_->holds(data))) found(number).verdict = Verdict::constant;
+      if ((is_short && is_structure(tensors_[number])) || (constants_ != nullptr && constants_->holds(data)))
+        found(number).verdict = Verdict::constant;
     }
   }
 

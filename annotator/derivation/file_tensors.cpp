@@ -288,13 +288,13 @@ void FileTensors::add_recurrent(TensorNumber integers, TensorNumber scales, Tens
              by_gate ? 1 : 0, by_gate ? stored.dims[1] : 0);
 }
 
-// Adds the bias of a product between QuantizeLinear and DequantizeLinear.
-void FileTensors::add_dequantised_bias(const OnnxNode& product) {
+// Adds the bias of a product or norm between QuantizeLinear and DequantizeLinear.
+void FileTensors::add_dequantised_bias(const OnnxNode& node) {
   constexpr std::size_t bias_slot = 2;
-  if (product.inputs.size() <= bias_slot) return;
+  if (node.inputs.size() <= bias_slot) return;
   std::array<const OnnxNode*, 3> makers{};
   for (std::size_t slot = 0; slot < makers.size(); ++slot) {
-    makers[slot] = producer(product.inputs[slot]);
+    makers[slot] = producer(node.inputs[slot]);
     if (makers[slot] == nullptr || makers[slot]->op_type != "DequantizeLinear") return;
   }
   const TensorNumber integers = input(*makers[2], 0);
@@ -312,8 +312,9 @@ void FileTensors::read_node(const OnnxNode& node) {
   }
   static const std::set<std::string_view> products = {"Conv",      "ConvTranspose", "Gemm",         "MatMul",
                                                       "FusedConv", "FusedGemm",     "NhwcFusedConv"};
-  if (!products.contains(node.op_type)) return;
-  add_dequantised_bias(node);
+  const bool is_product = products.contains(node.op_type);
+  if (is_product || node.op_type.ends_with("Normalization")) add_dequantised_bias(node);
+  if (!is_product) return;
   Product product{.weight = input(node, 1), .bias = input(node, 2)};
   if (node.op_type == "ConvTranspose") product.axis = 1;
   if (node.op_type == "MatMul" || (node.op_type.ends_with("Gemm") && integer_attribute(node, "transB", 0) == 0))

@@ -69,7 +69,7 @@ class FileTensors {
   void add_quantised(const onnx_file::OnnxNode& node);
   void add_moved(const onnx_file::OnnxNode& node);
   void add_recurrent(TensorNumber integers, TensorNumber scales, TensorNumber zeros);
-  void add_dequantised_bias(const onnx_file::OnnxNode& product);
+  void add_dequantised_bias(const onnx_file::OnnxNode& node);
   TensorNumber input(const onnx_file::OnnxNode& node, std::size_t slot) const;
   const onnx_file::OnnxNode* producer(std::string_view value) const;
   TensorNumber scale_after(const onnx_file::OnnxNode& node) const;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include <re2/re2.h>
+
 #include "annotator/program/tensor_values.h"
 #include "schema/files/files.h"
 #include "schema/printable.h"
@@ -16,23 +18,40 @@ namespace whence::derivation {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::string_view remedy = "merge the adapter with PEFT (merge_and_unload) and pass the merged checkpoint";
 
 struct Config {
   double alpha = 8;
   bool uses_root = false, transposed = false;
-  std::map<std::string, double> alphas;  // by ending of a module's name
+  std::vector<std::pair<std::string, double>> alphas;  // by regular expression of the end of a module's name
 
   double scale(const std::string& module, std::int64_t rank) const {
-    double chosen = alpha;
-    for (const auto& [pattern, each] : alphas) {
-      if (module == pattern || module.ends_with("." + pattern)) chosen = each;
-    }
+    const auto fits = [&](const auto& each) { return RE2::FullMatch(module, "(?:.*\\.)?(?:" + each.first + ")"); };
+    const auto found = std::ranges::find_if(alphas, fits);
+    const double chosen = found == alphas.end() ? alpha : found->second;
     return chosen / (uses_root ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank));
   }
 };
+
+// Returns the setting by which an adapter is more than a product that is added to a weight; "" if there is none.
+std::string special_setting(const Json& json) {
+  if (json.value("peft_type", Json("LORA")) != "LORA") return "peft_type";
+  // These change the base model when PEFT loads the adapter, depend on the input, or add more than a product.
+  static constexpr std::array<const char*, 11> settings = {
+      "use_dora",     "use_qalora",   "lora_bias",      "alora_invocation_tokens", "layer_replication",
+      "loftq_config", "corda_config", "lora_ga_config", "trainable_token_indices", "arrow_config",
+      "use_bdlora"};
+  for (const char* setting : settings) {
+    const Json value = json.value(setting, Json());
+    if (!value.is_null() && value != false && !(value.is_structured() && value.empty())) return setting;
+  }
+  // These initial values change neither the base model nor its use.
+  static const std::vector<Json> plain = {nullptr, true, false, "gaussian", "eva", "orthogonal"};
+  const bool is_plain = std::ranges::find(plain, json.value("init_lora_weights", Json())) != plain.end();
+  return is_plain ? "" : "init_lora_weights";
+}
 
 Config read_config(const std::string& path) {
   std::error_code ignored;
@@ -43,15 +62,26 @@ Config read_config(const std::string& path) {
   if (!json.is_object())
     throw Error(Code::corrupt_file, "the adapter's configuration is not a JSON object", "save the adapter again",
                 place);
-  const bool is_lora = json.value("peft_type", "LORA") == "LORA" && !json.value("use_dora", false);
-  if (!is_lora) throw Error(Code::unsupported_feature, "the adapter is not a plain LoRA", std::string(remedy), place);
+  const std::string special = special_setting(json);
+  if (!special.empty()) {
+    throw Error(Code::unsupported_feature, "the adapter is not a plain LoRA: its configuration sets '" + special + "'",
+                std::string(remedy), place);
+  }
   Config config;
-  config.alpha = json.value("lora_alpha", config.alpha);
-  config.uses_root = json.value("use_rslora", false);
-  config.transposed = json.value("fan_in_fan_out", false);
+  const Json alpha = json.value("lora_alpha", Json(config.alpha));
+  if (!alpha.is_number()) {
+    throw Error(Code::corrupt_file, "the adapter's lora_alpha is not a number", "save the adapter again", place);
+  }
+  config.alpha = alpha.get<double>();
+  config.uses_root = json.value("use_rslora", Json(false)) == true;
+  config.transposed = json.value("fan_in_fan_out", Json(false)) == true;
   if (json.contains("alpha_pattern") && json["alpha_pattern"].is_object()) {
     for (const auto& [pattern, alpha] : json["alpha_pattern"].items()) {
-      if (alpha.is_number()) config.alphas[pattern] = alpha.get<double>();
+      if (!alpha.is_number() || !RE2(pattern, RE2::Quiet).ok()) {
+        throw Error(Code::unsupported_feature, "the adapter's alpha_pattern has an entry that cannot be read",
+                    std::string(remedy), place);
+      }
+      config.alphas.emplace_back(pattern, alpha.get<double>());
     }
   }
   return config;
@@ -59,8 +89,13 @@ Config read_config(const std::string& path) {
 
 std::string without_prefix(std::string name) {
   for (const std::string_view prefix : {"base_model.model.", "base_model."}) {
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
+    if (!name.starts_with(prefix)) continue;
+    name = name.substr(prefix.size());
+    break;
   }
+  // PEFT wraps an adapted layer, and saves its bias or weight under the wrapper's name.
+  static constexpr std::string_view wrapped = ".base_layer.";
+  if (const std::size_t at = name.rfind(wrapped); at != std::string::npos) name.replace(at, wrapped.size(), ".");
   return name;
 }
 

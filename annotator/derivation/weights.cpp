@@ -20,9 +20,10 @@ const TensorData* Weights::find(std::string_view name) const {
 
 TensorData Weights::value(std::string_view name) const {
   const std::size_t index = names_.find(name)->second;
-  if (const auto complete = replaced_.find(index); complete != replaced_.end()) return complete->second;
+  const auto complete = replaced_.find(index);
+  const TensorData& data = complete == replaced_.end() ? tensors_[index].data : complete->second;
   const auto product = adapters_.find(index);
-  return product == adapters_.end() ? tensors_[index].data : product->second.applied_to(tensors_[index].data);
+  return product == adapters_.end() ? data : product->second.applied_to(data);
 }
 
 std::size_t Weights::index_of(std::string_view name) const {

@@ -126,6 +126,25 @@ def test_a_changed_scale_is_found(files_of, tmp_path):
     assert name in unaccounted(attest(changed, files, code=1))[0]
 
 
+def test_a_changed_bias_of_integers_is_found(files_of, tmp_path):
+    """A short list of integers that a DequantizeLinear reads is not a list of sizes."""
+    files = files_of("text")
+    source = files.tool("dynamo", "static")
+    name = next(name for name, numbers in models.numbers_of(source).items() if name.endswith("norm.bias_quantized") and numbers.dtype == np.int32)
+    changed = edited(source, tmp_path / "changed.onnx", name, lambda numbers: np.copyto(numbers, numbers[::-1].copy()))
+    assert name in unaccounted(attest(changed, files, code=1))[0]
+
+
+@pytest.mark.parametrize("scale", [np.nan, -0.1, 0, np.inf])
+def test_a_scale_that_nobody_measured_is_found(files_of, tmp_path, scale):
+    files = files_of("text")
+    source = files.tool("dynamo", "static")
+    statement = attest(source, files)
+    name = next(row["name"] for row in statement["predicate"]["tensors"] if row["verdict"] == "calibrated" and row["dtype"] == "float32")
+    changed = edited(source, tmp_path / "changed.onnx", name, lambda numbers: numbers.fill(scale))
+    assert name in unaccounted(attest(changed, files, code=1))[0]
+
+
 def test_a_row_of_an_embedding_that_replaces_another_is_found(files_of, tmp_path):
     files = files_of("text")
     source = files.export("dynamo")

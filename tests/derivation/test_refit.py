@@ -7,7 +7,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import small_models as models
 from command import run
@@ -59,6 +59,18 @@ def test_static_quantisation_keeps_the_ranges_of_activations(files_of, tmp_path,
     weights = [name for name, numbers in found.items() if numbers.dtype in (np.int8, np.uint8) and numbers.size > 1]
     assert weights
     assert all(np.array_equal(found[name], anew[name]) for name in weights)
+
+
+def test_static_quantisation_computes_the_biases_of_norms(files_of, tmp_path):
+    """They are 32-bit integers with the scale of the norm's input, which stays, and that of its weight."""
+    old, new = files_of("text"), files_of("text", 1)
+    refit(old.tool("dynamo", "static"), old, new.weights, tmp_path / "new.onnx")
+    found = models.numbers_of(tmp_path / "new.onnx")
+    norms = [name for name in found if name.endswith("norm.bias_quantized")]
+    assert len(norms) == 2
+    for name in norms:
+        expected = new.model.get_parameter(name.removesuffix("_quantized")).detach().numpy()
+        np.testing.assert_allclose(found[name] * found[name + "_scale"], expected, atol=1e-3)
 
 
 def test_the_new_file_computes_what_the_new_model_computes(files_of, tmp_path):
@@ -146,7 +158,10 @@ def test_an_adapter_is_merged(files_of, tmp_path):
 @pytest.mark.parametrize("factors, config, label", [
     ({"layers.7.query": (4, 32, 32)}, {}, "E0211"),   # no such module
     ({"layers.0.query": (4, 16, 32)}, {}, "E0211"),   # other sizes
-    ({"layers.0.query": (4, 32, 32)}, {"use_dora": True}, "E0303")])
+    *(({"layers.0.query": (4, 32, 32)}, config, "E0303") for config in (
+        {"use_dora": True}, {"init_lora_weights": "pissa_niter_4"}, {"init_lora_weights": "olora"}, {"lora_bias": True},
+        {"alora_invocation_tokens": [1, 2]}, {"layer_replication": [[0, 1]]}, {"peft_type": "LOHA"}, {"peft_type": 3},
+        {"alpha_pattern": {"(": 4}}, {"alpha_pattern": {"query": "4"}}))])
 def test_an_adapter_that_does_not_fit_is_refused(files_of, tmp_path, factors, config, label):
     old = files_of("text")
     adapter = write_adapter(tmp_path / "adapter", {module: (torch.ones(rank, inputs), torch.ones(outputs, rank))
@@ -155,6 +170,30 @@ def test_an_adapter_that_does_not_fit_is_refused(files_of, tmp_path, factors, co
     assert result.returncode != 0
     assert label in result.stderr
     assert not (tmp_path / "new.onnx").exists()
+
+
+@pytest.mark.parametrize("pattern", ["layers.0.query", r"layers\.\d\.query", "query", ".*query"])
+def test_an_alpha_pattern_is_a_regular_expression(files_of, tmp_path, pattern):
+    """As in PEFT: the first pattern whose match ends the module's name, after a dot or as a whole."""
+    old = files_of("text")
+    a, b = torch.ones(4, 32), 0.1 * torch.ones(32, 4)
+    adapter = write_adapter(tmp_path / "adapter", {"layers.0.query": (a, b)}, alpha_pattern={"uery": 100, pattern: 20, "layers.0.query$": 50})
+    run("refit", old.export("dynamo"), "--base", old.weights, "--sidecar", old.sidecar, "--lora", adapter, "-o",
+        tmp_path / "new.onnx")
+    expected = old.model.layers[0].query.weight.detach() + 20 / 4 * (b @ a)
+    numbers = models.numbers_of(tmp_path / "new.onnx").values()
+    assert any(each.shape == (32, 32) and (np.allclose(each, expected) or np.allclose(each.T, expected)) for each in numbers)
+
+
+def test_biases_of_adapted_layers_are_replaced(files_of, tmp_path):
+    """PEFT saves the trained bias of an adapted layer under the name of its wrapper."""
+    old = files_of("text")
+    adapter = write_adapter(tmp_path / "adapter", {"layers.0.query": (torch.zeros(4, 32), torch.zeros(32, 4))}, bias="lora_only")
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    save_file({**tensors, "base_model.model.layers.0.query.base_layer.bias": torch.arange(32.0)}, adapter / "adapter_model.safetensors")
+    run("refit", old.export("dynamo"), "--base", old.weights, "--sidecar", old.sidecar, "--lora", adapter, "-o",
+        tmp_path / "new.onnx")
+    assert any(np.array_equal(each, np.arange(32)) for each in models.numbers_of(tmp_path / "new.onnx").values())
 
 
 # ---- refusals
