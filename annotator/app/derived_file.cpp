@@ -51,13 +51,13 @@ std::vector<AbsentParameter> absent_parameters(const std::vector<Derivation>& de
   for (const Derivation& derivation : derivations) {
     if (!derivation.expression) continue;
     for_each_parameter(*derivation.expression, [&](const derivation::ParameterStep& step) {
-      held.insert(step.name);
-      held.insert(step.equals.begin(), step.equals.end());
+      for_each_name(step, [&](const std::string& name) { held.insert(name); });
     });
   }
   std::vector<AbsentParameter> absent;
-  for (const auto& tensor : weights.tensors()) {
-    if (!held.contains(tensor.name)) {
+  for (std::size_t i = 0; i < weights.tensors().size(); ++i) {
+    const auto& tensor = weights.tensors()[i];
+    if (!weights.is_computed(i) && !held.contains(tensor.name)) {
       absent.push_back({tensor.name, tensor.data.dtype, tensor.data.shape, number_of_all(tensor.data)});
     }
   }
@@ -99,9 +99,13 @@ derivation::Sources DerivedFile::sources(const derivation::Weights& weights) con
 
 DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& from, Diagnostics& notes) {
   DerivedFile file = open_model(model, notes);
-  const auto weights = derivation::Weights::read(from.weights, notes);
+  auto weights = derivation::Weights::read(from.weights, notes);
   std::optional<derivation::ProgramConstants> constants;
-  if (!from.sidecar.empty()) constants.emplace(unwrap(read_sidecar(from.sidecar), notes).program);
+  if (!from.sidecar.empty()) {
+    const Program program = unwrap(read_sidecar(from.sidecar), notes).program;
+    weights.compute(program);
+    constants.emplace(program);
+  }
   file.derivations = derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr);
   file.absent = absent_parameters(file.derivations, weights);
   return file;

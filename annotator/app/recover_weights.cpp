@@ -134,8 +134,13 @@ class Recovery {
     if (has_fold(source) && !is_certain(source)) reason = "its norm cannot be told from an equal one";
     const bool is_quantised = &source != &expression;
     if (is_quantised && reason.empty() && !can_dequantise(number)) reason = "its scales are not in the file";
+    bool is_computed = false;
+    for_each_parameter(source, [&](const ParameterStep& step) { is_computed = is_computed || step.is_computed(); });
+    if (is_computed) reason = "the file holds what the program computes from it";
     if (!reason.empty()) {
-      for_each_parameter(expression, [&](const ParameterStep& parameter) { missing_.emplace(parameter.name, reason); });
+      for_each_parameter(expression, [&](const ParameterStep& step) {
+        for_each_name(step, [&](const std::string& name) { missing_.emplace(name, reason); });
+      });
       return;
     }
     const DType dtype =

@@ -10,6 +10,7 @@
 #include "annotator/derivation/evaluate.h"
 #include "annotator/onnx_file/tensor_rewrite.h"
 #include "schema/printable.h"
+#include "schema/sidecar/sidecar.h"
 
 namespace whence::app {
 namespace {
@@ -60,8 +61,9 @@ class Refit {
       refuse("the file was made without the parameter '" + printable(absent.name) + "', which had no effect then",
              "export the new model instead");
     }
-    for (const auto& each : weights_.tensors()) {
-      if (!used.contains(each.name)) report.unused.push_back(each.name);
+    for (std::size_t i = 0; i < weights_.tensors().size(); ++i) {
+      const std::string& name = weights_.tensors()[i].name;
+      if (!weights_.is_computed(i) && !used.contains(name)) report.unused.push_back(name);
     }
     if (!problems_.empty()) throw Error(problems_);
     return report;
@@ -92,14 +94,18 @@ class Refit {
     const TensorData* const found = weights_.find(step.name);
     if (found == nullptr || found->shape != step.dims) {
       if (!reported_.insert(step.name).second) return;
+      if (found == nullptr && step.is_computed()) {
+        refuse("the tensor '" + printable(tensor) + "' is computed by the program: " + step.recipe,
+               "pass the sidecar of the model (--sidecar), and a checkpoint with these parameters");
+        return;
+      }
       refuse(found == nullptr ? "the new checkpoint has no parameter '" + printable(step.name) + "'"
                               : "the parameter '" + printable(step.name) + "' has other sizes in the new checkpoint",
              "pass a checkpoint of the same model; a model with other sizes must be exported");
       return;
     }
-    used.insert(step.name);
+    for_each_name(step, [&](const std::string& name) { used.insert(name); });
     for (const std::string& equal : step.equals) {
-      used.insert(equal);
       const TensorData* const other = weights_.find(equal);
       const bool still_equal =
           other != nullptr && other->dtype == found->dtype &&
@@ -143,6 +149,7 @@ RefitReport refit(const std::string& model, const RefitOptions& options) {
   Weights weights = Weights::read(options.weights.empty() ? options.base : options.weights, notes);
   std::int64_t adapted = 0;
   if (!options.lora.empty()) adapted = weights.adapt(options.lora, notes);
+  if (!options.sidecar.empty()) weights.compute(unwrap(read_sidecar(options.sidecar), notes).program);
   Refit refit(file, weights, model);
   RefitReport report = refit.check();
   report.adapted = adapted;

@@ -83,22 +83,24 @@ void ContentIndex::add(std::size_t tensor, const TensorData& data) {
   const auto at = static_cast<std::uint32_t>(parameters_.size());
   const std::string_view bytes = as_text(data.bytes.in_memory().value());
   const std::size_t size = size_of(dtype_);
-  Parameter parameter{.tensor = tensor, .dims = data.shape, .digest = digest_of(bytes, size)};
+  const auto first = std::ranges::find_if(data.shape, [](std::int64_t each) { return each != 1; });
+  Parameter parameter{
+      .tensor = tensor, .dims = data.shape, .inner = {first, data.shape.end()}, .digest = digest_of(bytes, size)};
   const auto dims = without_ones(data.shape);
   if (dims.size() == 1) {
     for (std::size_t i = 0; i < bytes.size() / size; ++i) {
       elements_.push_back({bits_of(bytes.data() + i * size, size), at, static_cast<std::uint32_t>(i)});
     }
   }
-  if (data.shape.size() > 1) {
-    const std::int64_t rows = data.shape[0], length = data.element_count() / rows;
+  if (parameter.inner.size() > 1) {
+    const std::int64_t rows = parameter.inner[0], length = data.element_count() / rows;
     if (length >= min_line) {
       parameter.rows = row_digests(bytes, size, rows);
       for (std::size_t i = 0; i < parameter.rows.size(); ++i) {
         lines_.push_back({parameter.rows[i], at, static_cast<std::uint32_t>(i), Direction::rows});
       }
     }
-    if (data.shape.size() == 2 && rows >= min_line) {
+    if (parameter.inner.size() == 2 && rows >= min_line) {
       parameter.columns = column_digests(bytes, size, length);
       for (std::size_t i = 0; i < parameter.columns.size(); ++i) {
         lines_.push_back({parameter.columns[i], at, static_cast<std::uint32_t>(i), Direction::columns});
@@ -134,10 +136,11 @@ Expression ContentIndex::leaf(std::uint32_t parameter, const NameFit& fit) const
     if (parameters_[i].digest == wanted.digest && parameters_[i].dims == wanted.dims) alike.push_back(i);
   }
   const std::uint32_t best = *std::ranges::max_element(alike, {}, [&](std::uint32_t each) { return fit(name(each)); });
-  ParameterStep step{.name = name(best), .dtype = dtype_, .dims = wanted.dims};
+  ParameterStep step = weights_.step_of(parameters_[best].tensor, dtype_);
   for (const std::uint32_t each : alike) {
-    if (each == best) continue;
+    if (each == best || weights_.is_computed(parameters_[each].tensor)) continue;
     step.equals.push_back(name(each));
+    step.same_bytes.push_back(name(each));
     step.is_certain = step.is_certain && fit(name(each)) < fit(step.name);
   }
   return {std::move(step)};
@@ -155,7 +158,8 @@ std::optional<Expression> ContentIndex::find_complete(const Content& content, st
     if (parameter.digest != digest || element_count(parameter.dims) != count) continue;
     const bool same_sizes = without_ones(parameter.dims) == without_ones(content.dims);
     const int name_fit = fit(name(i));
-    if ((needs_name && name_fit == 0) || (needs_sizes && !same_sizes)) continue;
+    const bool is_computed = weights_.is_computed(parameter.tensor);
+    if ((needs_name && name_fit == 0 && !is_computed) || (needs_sizes && !same_sizes)) continue;
     const std::pair found{same_sizes, name_fit};
     if (!best || found > best_fit) {
       best = i;
@@ -191,7 +195,7 @@ std::optional<std::vector<Piece>> ContentIndex::pieces(const std::vector<std::ui
     for (const Line& line : range | std::views::take(max_alike)) {
       const Parameter& parameter = parameters_[line.parameter];
       const std::int64_t across =
-          line.direction == Direction::rows ? element_count(parameter.dims) / parameter.dims[0] : parameter.dims[0];
+          line.direction == Direction::rows ? element_count(parameter.inner) / parameter.inner[0] : parameter.inner[0];
       if (across != length) continue;
       const bool is_same =
           !found.empty() && found.back().parameter == line.parameter && found.back().direction == line.direction;
@@ -212,7 +216,9 @@ std::optional<std::vector<Piece>> ContentIndex::pieces(const std::vector<std::ui
 Expression ContentIndex::joined_pieces(const std::vector<Piece>& pieces, const NameFit& fit) const {
   std::vector<Expression> parts;
   for (const Piece& piece : pieces) {
-    parts.push_back(lines_of(leaf(piece.parameter, fit), parameters_[piece.parameter].dims, piece));
+    const Parameter& parameter = parameters_[piece.parameter];
+    parts.push_back(
+        lines_of(reshaped(leaf(piece.parameter, fit), parameter.dims, parameter.inner), parameter.inner, piece));
   }
   return joined(std::move(parts));
 }

@@ -41,7 +41,8 @@ class ContentIndex {
   struct Parameter {
     std::size_t tensor = 0;  // index in the checkpoint
     std::vector<std::int64_t> dims;
-    std::uint64_t digest = 0;  // of all elements
+    std::vector<std::int64_t> inner;  // without leading ones
+    std::uint64_t digest = 0;         // of all elements
     std::vector<std::uint64_t> rows = {}, columns = {};
   };
   struct Line {

@@ -57,6 +57,7 @@ class Deriver {
     for (std::size_t i = 0; i < found_.size(); ++i) find_blocked(static_cast<TensorNumber>(i));
     find_remaining_biases();
     for (std::size_t i = 0; i < found_.size(); ++i) find_rounded(static_cast<TensorNumber>(i));
+    for (std::size_t i = 0; i < found_.size(); ++i) find_computed(static_cast<TensorNumber>(i));
     for (const QuantisedBias& bias : tensors_.biases()) find_quantised_bias(bias);
     for (const TensorNumber range : tensors_.calibrated()) {
       if (!known(range)) note_range(range);
@@ -125,7 +126,10 @@ class Deriver {
         for_each_parameter(*found(from).expression, [&](const ParameterStep& step) {
           if (!step.is_certain) return;
           for (const TensorNumber to : together) {
-            if (to != from) names_[static_cast<std::size_t>(to)].add_module(module_of_parameter(step.name));
+            if (to == from) continue;
+            for_each_name(step, [&](const std::string& name) {
+              names_[static_cast<std::size_t>(to)].add_module(module_of_parameter(name));
+            });
           }
         });
       }
@@ -158,8 +162,10 @@ class Deriver {
     const auto numbers = dequantised(tensors_, contents_, weight);
     if (!numbers) return;
     const auto source = likeness_.find(*numbers, fit_of(weight.integers));
-    if (!source) return find_quantised_constant(weight, stored);
-    for (Expression& candidate : quantised_sources(weight, *source, *numbers)) {
+    std::vector<Expression> candidates = computed_sources(weight.dims);
+    if (source) std::ranges::move(quantised_sources(weight, *source, *numbers), std::back_inserter(candidates));
+    if (candidates.empty()) return find_quantised_constant(weight, stored);
+    for (Expression& candidate : candidates) {
       const TensorData real = evaluate(candidate, sources());
       const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
       if (!finding.exact_scales) continue;
@@ -172,6 +178,7 @@ class Deriver {
       if (!finding.exact_integers) found(weight.integers).remark = "not the nearest integers for " + to_text(candidate);
       return;
     }
+    if (!source) return find_quantised_constant(weight, stored);
     found(weight.integers).remark = "similar to " + to_text(*source) + ", but by no known scheme";
   }
 
@@ -322,6 +329,29 @@ class Deriver {
       prove(number, {CastStep{DType::float16, true}, {*source}});
   }
 
+  // Finds a result of the program that another tool computed with other roundings.
+  void find_computed(TensorNumber number) {
+    const FileTensor& tensor = tensors_[number];
+    if (known(number) || from_onnx(tensor.tensor->data_type) != DType::float32) return;
+    choose(number, computed_sources(tensor.tensor->dims));
+  }
+
+  // Returns the computed tensors of these sizes, as they are, reshaped or transposed.
+  std::vector<Expression> computed_sources(const std::vector<std::int64_t>& dims) const {
+    std::vector<Expression> sources;
+    for (std::size_t i = 0; i < weights_.tensors().size(); ++i) {
+      const TensorData& data = weights_.tensors()[i].data;
+      const bool fits =
+          weights_.is_computed(i) && is_floating(data.dtype) && data.element_count() == element_count(dims);
+      if (!fits) continue;
+      const Expression leaf{weights_.step_of(i, DType::float32)};
+      sources.push_back(reshaped(leaf, data.shape, dims));
+      const bool is_transposed = data.shape.size() == 2 && dims.size() == 2 && data.shape[0] == dims[1];
+      if (is_transposed) sources.push_back(transposed(leaf));
+    }
+    return sources;
+  }
+
   void find_quantised_bias(const QuantisedBias& bias) {
     if (bias.input_scale == no_tensor || bias.weight_scale == no_tensor || known(bias.integers)) return;
     const auto& weight_scale = found(bias.weight_scale).expression;
@@ -352,10 +382,9 @@ class Deriver {
   // vector of the checkpoint with these sizes.
   std::vector<Expression> bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims) {
     std::vector<Expression> candidates = norms_.bias_candidates(weight_scale.inputs.at(0));
-    for (const auto& tensor : weights_.tensors()) {
-      if (tensor.data.shape == dims && is_floating(tensor.data.dtype)) {
-        candidates.push_back({ParameterStep{.name = tensor.name, .dtype = DType::float32, .dims = dims}});
-      }
+    for (std::size_t i = 0; i < weights_.tensors().size(); ++i) {
+      const TensorData& data = weights_.tensors()[i].data;
+      if (data.shape == dims && is_floating(data.dtype)) candidates.push_back({weights_.step_of(i, DType::float32)});
     }
     return candidates;
   }

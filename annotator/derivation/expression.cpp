@@ -34,7 +34,7 @@ struct Text {
     for (const Expression& input : inputs) text += (text.empty() ? "" : ", ") + to_text(input);
     return "(" + text + ")";
   }
-  std::string operator()(const ParameterStep& step) const { return step.name; }
+  std::string operator()(const ParameterStep& step) const { return step.is_computed() ? step.recipe : step.name; }
   std::string operator()(const KeptStep& step) const { return "kept '" + step.tensor + "'"; }
   std::string operator()(const PickStep& step) const { return to_text(inputs[0]) + "[" + runs_text(step.runs) + "]"; }
   std::string operator()(const ConcatenateStep&) const { return "concatenate" + arguments(); }

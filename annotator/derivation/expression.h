@@ -21,7 +21,14 @@ struct ParameterStep {
   // Parameters with the same bytes that the tensor may hold instead: exporters store equal tensors once. New weights
   // are used only if they are equal in these parameters, too.
   std::vector<std::string> equals = {};
-  bool is_certain = true;  // a name distinguishes the parameter from its equals
+  std::vector<std::string> same_bytes = {};  // all other parameters with the same bytes; not in statements
+  bool is_certain = true;                    // a name distinguishes the parameter from its equals
+  // For what the program computes from parameters alone (computed_values.h): these, and how. `name` is that of the
+  // value.
+  std::vector<std::string> parameters = {};
+  std::string recipe = {};
+
+  bool is_computed() const { return !parameters.empty(); }
 };
 
 // A tensor of the file, as it is: the range of an activation.
@@ -99,6 +106,14 @@ struct Expression {
 
 // Returns the expression as text: "quantise int8 per channel(transpose(encoder.layer.0.query.weight))".
 std::string to_text(const Expression& expression);
+
+// Calls visit(name) for each parameter of the checkpoint that the step reads, equal ones included.
+template <class Visit>
+void for_each_name(const ParameterStep& step, Visit&& visit) {
+  if (!step.is_computed()) visit(step.name);
+  for (const std::string& name : step.parameters) visit(name);
+  for (const std::string& name : step.equals) visit(name);
+}
 
 // Calls visit(const ParameterStep&) for each parameter, from left to right.
 template <class Visit>

@@ -54,6 +54,10 @@ struct Writer {
     Json json = {{"step", "parameter"}, {"name", step.name}, {"dtype", name_of(step.dtype)}, {"dims", step.dims}};
     if (!step.equals.empty()) json["equals"] = step.equals;
     if (!step.is_certain) json["certain"] = false;
+    if (step.is_computed()) {
+      json["computed_from"] = step.parameters;
+      json["recipe"] = step.recipe;
+    }
     return json;
   }
   Json operator()(const KeptStep& step) const { return {{"step", "kept"}, {"tensor", step.tensor}}; }
@@ -102,6 +106,10 @@ class Reader {
           .name = get<std::string>("name"), .dtype = dtype(), .dims = get<std::vector<std::int64_t>>("dims")};
       if (json_.contains("equals")) parameter.equals = get<std::vector<std::string>>("equals");
       parameter.is_certain = !json_.contains("certain");
+      if (json_.contains("computed_from")) {
+        parameter.parameters = get<std::vector<std::string>>("computed_from");
+        parameter.recipe = get<std::string>("recipe");
+      }
       return parameter;
     }
     if (step == "kept") return KeptStep{get<std::string>("tensor")};

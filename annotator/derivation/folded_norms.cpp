@@ -16,8 +16,8 @@ namespace {
 constexpr std::string_view mean_ending = ".running_mean";
 // The epsilons of PyTorch's layers and of model libraries.
 constexpr std::array epsilons = {1e-5, 1e-3, 1e-6, 1e-4, 1e-2, 1e-8, 1e-7, 1e-12, 2e-5, 0.0};
-constexpr std::array arithmetics = {FoldArithmetic::divide_by_root, FoldArithmetic::in_double,
-                                    FoldArithmetic::factor_in_double, FoldArithmetic::multiply_by_root};
+constexpr std::array fold_arithmetics = {FoldArithmetic::divide_by_root, FoldArithmetic::in_double,
+                                         FoldArithmetic::factor_in_double, FoldArithmetic::multiply_by_root};
 constexpr double max_error = 0.03;  // of the factors, relative to their sum: integers give them only roughly
 constexpr double rounding = 1e-7;   // error of the factors of a weight in single precision
 constexpr std::int64_t max_samples = 256;
@@ -115,7 +115,7 @@ std::vector<Expression> FoldedNorms::candidates(const Expression& weight, const 
   for (const Fit& fit : fits) {
     // Integers do not distinguish two epsilons, so each that fits is a candidate, in the order of their use.
     if (fit.norm != best.norm || fit.error > 2 * best.error + rounding) continue;
-    for (const FoldArithmetic arithmetic : arithmetics) {
+    for (const FoldArithmetic arithmetic : fold_arithmetics) {
       Expression folded{
           FoldStep{
               .arithmetic = arithmetic, .epsilon = fit.epsilon, .is_affine = fit.norm->scale != nullptr, .axis = axis},
@@ -148,19 +148,25 @@ std::vector<Expression> FoldedNorms::bias_candidates(const Expression& weight) c
       norm_inputs.assign(expression.inputs.begin() + 1, expression.inputs.end());
     }
     if (const auto* step = std::get_if<ParameterStep>(&expression.step); step != nullptr && parameter_name.empty())
-      parameter_name = step->name;
+      parameter_name = step->is_computed() ? step->parameters.front() : step->name;
     for (const Expression& input : expression.inputs) self(self, input);
   };
   visit(visit, weight);
   std::vector<Expression> found;
-  const std::size_t dot = parameter_name.rfind('.');
-  const std::string bias = (dot == std::string::npos ? "" : parameter_name.substr(0, dot + 1)) + "bias";
+  // The bias is beside the weight; a weight that is computed from parameters may have these in modules of its own.
+  std::string bias;
+  std::size_t dot = parameter_name.rfind('.');
+  do {
+    bias = (dot == std::string::npos ? "" : parameter_name.substr(0, dot + 1)) + "bias";
+    if (dot == std::string::npos || dot == 0) break;
+    dot = parameter_name.rfind('.', dot - 1);
+  } while (weights_.find(bias) == nullptr && parameter_name.find(".parametrizations.") != std::string::npos);
   const bool has_bias = weights_.find(bias) != nullptr;
   if (!fold) {
     if (has_bias) found.push_back(parameter(bias));
     return found;
   }
-  for (const FoldArithmetic arithmetic : arithmetics) {
+  for (const FoldArithmetic arithmetic : fold_arithmetics) {
     FoldStep step = *fold;
     step.arithmetic = arithmetic;
     step.is_bias = true;

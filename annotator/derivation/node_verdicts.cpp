@@ -86,9 +86,11 @@ void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::Ma
       if (allowed.empty()) continue;
       std::string other;
       for_each_parameter(*derivation.expression, [&](const ParameterStep& step) {
-        const bool fits = allowed.contains(step.name) || std::ranges::any_of(step.equals, [&](const std::string& name) {
-                            return allowed.contains(name);
-                          });
+        // The operation reads what another one computed.
+        if (step.is_computed()) return;
+        const bool fits =
+            allowed.contains(step.name) ||
+            std::ranges::any_of(step.same_bytes, [&](const std::string& name) { return allowed.contains(name); });
         if (!fits && other.empty()) other = step.name;
       });
       if (other.empty()) continue;

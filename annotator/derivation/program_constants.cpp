@@ -110,10 +110,10 @@ void ProgramConstants::for_each_number(Visit&& visit) const {
   }
 }
 
-bool ProgramConstants::is_known_number(double number, double bound) const {
+bool ProgramConstants::is_known_number(double number, double bound, double smallest) const {
   bool is_known = false;
   for_each_number([&](double known) {
-    is_known = is_known || std::abs(std::abs(number) - std::abs(known)) <= bound * std::abs(known);
+    is_known = is_known || std::abs(std::abs(number) - std::abs(known)) <= std::max(bound * std::abs(known), smallest);
   });
   return is_known;
 }
@@ -182,7 +182,9 @@ bool ProgramConstants::holds(const TensorData& tensor) const {
   const double bound = tensor.dtype == DType::float16 ? 1e-3 : tensor.dtype == DType::bfloat16 ? 8e-3 : 4e-7;
   // Zeros and ones are made without a constant of the program.
   if (all_equal(0) || all_equal(1)) return true;
-  if (count == 1 && is_known_number(elements->number(0), std::max(bound, 1e-6))) return true;
+  // Half the distance of the float16 numbers next to zero.
+  const double smallest = tensor.dtype == DType::float16 ? 3e-8 : 0;
+  if (count == 1 && is_known_number(elements->number(0), std::max(bound, 1e-6), smallest)) return true;
   if (is_mask(*elements)) return true;
   for (const auto& [size, constants] : constants_) {
     if (size == 0 || count % size != 0) continue;

@@ -36,7 +36,7 @@ class ProgramConstants {
   void add(const graph::Graph& graph);
   template <class Visit>
   void for_each_number(Visit&& visit) const;
-  bool is_known_number(double number, double bound) const;
+  bool is_known_number(double number, double bound, double smallest) const;
   bool is_mask(const program::Elements& elements) const;
 
   std::map<std::int64_t, std::vector<TensorData>> constants_;  // by number of elements

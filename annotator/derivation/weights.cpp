@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "annotator/program/tensor_values.h"
 #include "schema/printable.h"
 
 namespace whence::derivation {
 
-Weights::Weights(std::vector<checkpoint::CheckpointTensor> tensors) : tensors_(std::move(tensors)) {
+Weights::Weights(std::vector<checkpoint::CheckpointTensor> tensors)
+    : tensors_(std::move(tensors)), stored_(tensors_.size()) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     names_.emplace(tensors_[i].name, i);
     for (const std::string& alias : tensors_[i].aliases) names_.emplace(alias, i);
@@ -24,6 +26,35 @@ TensorData Weights::value(std::string_view name) const {
   const TensorData& data = complete == replaced_.end() ? tensors_[index].data : complete->second;
   const auto product = adapters_.find(index);
   return product == adapters_.end() ? data : product->second.applied_to(data);
+}
+
+void Weights::compute(const Program& program) {
+  const auto value_of = [&](const Parameter& parameter) -> std::optional<TensorData> {
+    std::vector<std::string> names = {parameter.name};
+    names.insert(names.end(), parameter.aliases.begin(), parameter.aliases.end());
+    for (const std::string& name : names) {
+      if (const TensorData* const found = find(name); found != nullptr && found->shape == parameter.data.shape) {
+        return program::cast_tensor(value(name), parameter.data.dtype);
+      }
+    }
+    return parameter.persistent ? std::nullopt : std::optional(parameter.data);
+  };
+  for (ComputedValue& each : computed_values(program, value_of)) {
+    if (find(each.name) != nullptr) continue;
+    names_.emplace(each.name, tensors_.size());
+    tensors_.push_back({.name = each.name, .data = each.data});
+    each.data = {};
+    computed_.push_back(std::move(each));
+  }
+}
+
+ParameterStep Weights::step_of(std::size_t index, DType dtype) const {
+  ParameterStep step{.name = tensors_[index].name, .dtype = dtype, .dims = tensors_[index].data.shape};
+  if (is_computed(index)) {
+    step.parameters = computed_[index - stored_].parameters;
+    step.recipe = computed_[index - stored_].recipe;
+  }
+  return step;
 }
 
 std::size_t Weights::index_of(std::string_view name) const {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "annotator/checkpoint/checkpoint.h"
+#include "annotator/derivation/computed_values.h"
+#include "annotator/derivation/expression.h"
 #include "annotator/derivation/low_rank.h"
 #include "schema/flat_map.h"
 #include "schema/tensor_data.h"
@@ -28,6 +30,14 @@ class Weights {
   // unknown or has other sizes; unsupported_feature for adapters other than LoRA.
   std::int64_t adapt(const std::string& path, Diagnostics& notes);
 
+  // Adds what the program computes from parameters alone (computed_values.h), as tensors with names of their own. After
+  // adapt().
+  void compute(const Program& program);
+  bool is_computed(std::size_t index) const { return index >= stored_; }
+  // Returns the step that reads a tensor, by its index, in this dtype.
+  ParameterStep step_of(std::size_t index, DType dtype) const;
+
+  // Returns the tensors of the checkpoint, then the computed ones.
   const std::vector<checkpoint::CheckpointTensor>& tensors() const { return tensors_; }
   // Returns the tensor of the checkpoint with this name or alias; null if there is none.
   const TensorData* find(std::string_view name) const;
@@ -39,6 +49,8 @@ class Weights {
 
   std::vector<checkpoint::CheckpointTensor> tensors_;
   FlatMap<std::string, std::size_t> names_;
+  std::size_t stored_ = 0;                      // tensors of the checkpoint
+  std::vector<ComputedValue> computed_;         // of the tensors after them, without data
   std::map<std::size_t, LowRank> adapters_;     // by index of the tensor
   std::map<std::size_t, TensorData> replaced_;  // by index of the tensor
 };

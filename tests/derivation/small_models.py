@@ -80,16 +80,35 @@ class Series(nn.Module):
         return self.head(self.gru(self.lstm(x)[0])[0])
 
 
+class Computed(nn.Module):
+    """Weights that the model computes from parameters, which exporters fold: by direction and length, from a table of
+    relative positions, and an exponential."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.utils.parametrizations.weight_norm(nn.Conv1d(6, 12, 3, padding=1))
+        self.table = nn.Parameter(torch.randn(15, 2))
+        self.temperature = nn.Parameter(torch.randn(1))
+        self.register_buffer("places", torch.arange(8)[:, None] - torch.arange(8)[None] + 7)
+        self.head = nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = self.conv(x).transpose(1, 2)
+        scores = (x @ x.transpose(1, 2)).unsqueeze(1) * self.temperature.exp()
+        scores = (scores + self.table[self.places].permute(2, 0, 1)).softmax(-1)
+        return self.head((scores @ x.unsqueeze(1)).mean(1))
+
+
 def inputs_of(name: str) -> tuple:
     torch.manual_seed(1)
     return {"images": (torch.randn(1, 3, 8, 8),), "text": (torch.randint(0, 100, (2, 7)),),
-            "series": (torch.randn(2, 5, 8),)}[name]
+            "series": (torch.randn(2, 5, 8),), "computed": (torch.randn(2, 6, 8),)}[name]
 
 
 def model_of(name: str, seed: int = 0) -> nn.Module:
     """Returns the model with weights as after training: no two parameters are equal."""
     torch.manual_seed(seed)
-    model = {"images": Images, "text": Text, "series": Series}[name]().eval()
+    model = {"images": Images, "text": Text, "series": Series, "computed": Computed}[name]().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.8 + 0.4 * torch.rand_like(parameter)).add_(0.05 * torch.randn_like(parameter))
