@@ -111,6 +111,13 @@ void ContentIndex::add(std::size_t tensor, const TensorData& data) {
 }
 
 std::optional<Expression> ContentIndex::find(const Content& content, const NameFit& fit) const {
+  uses_computed_ = false;
+  if (auto found = find_arrangement(content, fit)) return found;
+  uses_computed_ = true;
+  return find_arrangement(content, fit);
+}
+
+std::optional<Expression> ContentIndex::find_arrangement(const Content& content, const NameFit& fit) const {
   const std::int64_t count = element_count(content.dims);
   const std::size_t size = size_of(dtype_);
   if (content.dtype != dtype_ || count < 1 || content.bytes.size() != static_cast<std::size_t>(count) * size) return {};
@@ -133,7 +140,8 @@ Expression ContentIndex::leaf(std::uint32_t parameter, const NameFit& fit) const
   const Parameter& wanted = parameters_[parameter];
   std::vector<std::uint32_t> alike;
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].digest == wanted.digest && parameters_[i].dims == wanted.dims) alike.push_back(i);
+    const Parameter& other = parameters_[i];
+    if (!is_skipped(i) && other.digest == wanted.digest && other.dims == wanted.dims) alike.push_back(i);
   }
   const std::uint32_t best = *std::ranges::max_element(alike, {}, [&](std::uint32_t each) { return fit(name(each)); });
   ParameterStep step = weights_.step_of(parameters_[best].tensor, dtype_);
@@ -155,7 +163,7 @@ std::optional<Expression> ContentIndex::find_complete(const Content& content, st
   std::pair<bool, int> best_fit{false, 0};
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
-    if (parameter.digest != digest || element_count(parameter.dims) != count) continue;
+    if (is_skipped(i) || parameter.digest != digest || element_count(parameter.dims) != count) continue;
     const bool same_sizes = without_ones(parameter.dims) == without_ones(content.dims);
     const int name_fit = fit(name(i));
     const bool is_computed = weights_.is_computed(parameter.tensor);
@@ -193,6 +201,7 @@ std::optional<std::vector<Piece>> ContentIndex::pieces(const std::vector<std::ui
     const Line* best = nullptr;
     std::tuple<bool, int, bool> best_rank;
     for (const Line& line : range | std::views::take(max_alike)) {
+      if (is_skipped(line.parameter)) continue;
       const Parameter& parameter = parameters_[line.parameter];
       const std::int64_t across =
           line.direction == Direction::rows ? element_count(parameter.inner) / parameter.inner[0] : parameter.inner[0];
@@ -257,6 +266,7 @@ std::optional<Expression> ContentIndex::find_vector(const Content& content, cons
     std::tuple<std::size_t, int> best_rank{0, 0};
     const auto range = std::ranges::equal_range(elements_, bits_at(at), {}, &Element::bits);
     for (const Element& element : range | std::views::take(max_alike)) {
+      if (is_skipped(element.parameter)) continue;
       const std::string_view bytes = as_text(data_of(element.parameter).bytes.in_memory().value());
       const std::size_t length = bytes.size() / size;
       std::size_t same = 0;
@@ -292,7 +302,7 @@ std::optional<Expression> ContentIndex::find_permuted(const Content& content, st
     const Parameter& parameter = parameters_[i];
     auto dims = parameter.dims;
     std::ranges::sort(dims);
-    if (dims != sorted) continue;
+    if (is_skipped(i) || dims != sorted) continue;
     const TensorData data = *program::cast_tensor(weights_.tensors()[parameter.tensor].data, dtype_);
     std::vector<std::int64_t> order(rank);
     std::iota(order.begin(), order.end(), 0);
@@ -316,7 +326,7 @@ std::optional<Expression> ContentIndex::find_slices(const Content& content, cons
   one.insert(one.begin(), 1);
   std::vector<Expression> parts;
   for (std::int64_t i = 0; i < content.dims[0]; ++i) {
-    auto part = find({dtype_, inner, content.bytes.substr(static_cast<std::size_t>(i) * size, size)}, fit);
+    auto part = find_arrangement({dtype_, inner, content.bytes.substr(static_cast<std::size_t>(i) * size, size)}, fit);
     if (!part) return {};
     parts.push_back({ReshapeStep{one}, {std::move(*part)}});
   }

@@ -69,8 +69,15 @@ class ContentIndex {
     return weights_.tensors()[parameters_[parameter].tensor].name;
   }
 
+  // Returns true for a parameter that the search in progress does not use: what the program computes is tried last.
+  bool is_skipped(std::uint32_t parameter) const {
+    return !uses_computed_ && weights_.is_computed(parameters_[parameter].tensor);
+  }
+  std::optional<Expression> find_arrangement(const Content& content, const NameFit& fit) const;
+
   const Weights& weights_;
   DType dtype_;
+  mutable bool uses_computed_ = false;
   std::vector<Parameter> parameters_;
   std::vector<Line> lines_;        // sorted by digest
   std::vector<Element> elements_;  // of vectors, sorted by bits

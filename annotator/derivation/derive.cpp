@@ -62,6 +62,7 @@ class Deriver {
     for (const TensorNumber range : tensors_.calibrated()) {
       if (!known(range)) note_range(range);
     }
+    for (std::size_t i = 0; i < found_.size(); ++i) require_order(static_cast<TensorNumber>(i));
     find_constants();
     choose_scale_rules();
     drop_certain_equals();
@@ -364,6 +365,21 @@ class Deriver {
       if (bias.scale != no_tensor) prove(bias.scale, {QuantiseBiasStep{true}, {candidate, input, *weight_scale}});
       return;
     }
+  }
+
+  // Only operators with gates or heads have the rows of a parameter in another order than the program.
+  void require_order(TensorNumber number) {
+    if (!found(number).expression || is_ordered(*found(number).expression)) return;
+    const auto readers = tensors_.readers_of(tensors_[number]);
+    const bool reorders = std::ranges::any_of(readers, [](std::string_view op_type) {
+      return op_type == "LSTM" || op_type == "GRU" || op_type == "RNN" || op_type == "DynamicQuantizeLSTM" ||
+             op_type.ends_with("Attention") || op_type == "RotaryEmbedding";
+    });
+    if (reorders) return;
+    found(number) = {Verdict::unaccounted,
+                     {},
+                     "elements in another order: " + to_text(*found(number).expression),
+                     found(number).bytes};
   }
 
   // A measurement gives a positive scale.

@@ -127,6 +127,28 @@ TensorNumber FileTensors::find(std::string_view name) const {
   return found == names_.end() || name.empty() ? no_tensor : found->second;
 }
 
+std::set<std::string_view> FileTensors::readers_of(const FileTensor& tensor) const {
+  static const std::set<std::string_view> passing = {"Cast",    "DequantizeLinear", "Identity",  "QuantizeLinear",
+                                                     "Reshape", "Squeeze",          "Transpose", "Unsqueeze"};
+  std::set<std::string_view> found;
+  std::vector<const OnnxNode*> open;
+  for (const Use& use : tensor.uses) open.push_back(use.node);
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const OnnxNode& node = *open[i];
+    // A chain of these nodes is short; a longer one is cut off.
+    constexpr std::size_t most = 100;
+    if (!passing.contains(node.op_type) || open.size() > most) {
+      found.insert(node.op_type);
+      continue;
+    }
+    for (const std::string_view output : node.outputs) {
+      if (const auto next = readers_.find(output); next != readers_.end())
+        open.insert(open.end(), next->second.begin(), next->second.end());
+    }
+  }
+  return found;
+}
+
 TensorNumber FileTensors::input(const OnnxNode& node, std::size_t slot) const {
   return slot < node.inputs.size() ? find(node.inputs[slot]) : no_tensor;
 }

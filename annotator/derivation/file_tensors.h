@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -55,6 +56,8 @@ class FileTensors {
   const std::vector<FileTensor>& all() const { return tensors_; }
   const FileTensor& operator[](TensorNumber number) const { return tensors_[static_cast<std::size_t>(number)]; }
   TensorNumber find(std::string_view name) const;
+  // Returns the operators that read a tensor, through nodes that only move or convert elements.
+  std::set<std::string_view> readers_of(const FileTensor& tensor) const;
 
   const std::vector<QuantisedWeight>& quantised() const { return quantised_; }
   const std::vector<QuantisedBias>& biases() const { return biases_; }

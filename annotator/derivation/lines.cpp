@@ -1,7 +1,9 @@
 #include "annotator/derivation/lines.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "schema/element_count.h"
@@ -75,6 +77,25 @@ void add_index(std::vector<Run>& runs, std::int64_t index) {
     }
   }
   runs.push_back({index, 1, 1});
+}
+
+bool is_ordered(const Expression& expression) {
+  std::map<std::string, Run> last;  // of a parameter
+  bool ordered = true;
+  const auto visit = [&](const auto& self, const Expression& each, const std::vector<Run>* runs) -> void {
+    if (const auto* step = std::get_if<PickStep>(&each.step)) runs = &step->runs;
+    if (const auto* step = std::get_if<ParameterStep>(&each.step)) {
+      for (const Run& run : runs == nullptr ? std::vector<Run>() : *runs) {
+        const auto [before, is_first] = last.try_emplace(step->name, run);
+        const bool follows = run.first > before->second.first + (before->second.count - 1) * before->second.step;
+        ordered = ordered && (is_first || follows || run == before->second);  // one line may be repeated
+        before->second = run;
+      }
+    }
+    for (const Expression& input : each.inputs) self(self, input, runs);
+  };
+  visit(visit, expression, nullptr);
+  return ordered;
 }
 
 Expression lines_of(Expression parameter, const std::vector<std::int64_t>& dims, const Piece& piece) {

@@ -29,6 +29,9 @@ inline std::int64_t next_index(const std::vector<Run>& runs) {
 // gates of a recurrent layer in ONNX's order. Lines that are repeated, left out or exchanged singly are not regular.
 bool is_regular(const std::vector<Run>& runs);
 
+// Returns true if the lines of each parameter come in their order in the parameter, or are one line that is repeated.
+bool is_ordered(const Expression& expression);
+
 // Returns the lines as rows of a matrix. `dims`: of the parameter.
 Expression lines_of(Expression parameter, const std::vector<std::int64_t>& dims, const Piece& piece);
 

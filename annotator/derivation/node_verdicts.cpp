@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
+#include "annotator/derivation/distinctive_operators.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/match/match.h"
 #include "annotator/match/reference.h"
+#include "schema/element_count.h"
 #include "schema/flat_map.h"
 
 namespace whence::derivation {
@@ -30,26 +33,53 @@ bool is_movement(std::string_view op_type) {
   return movements.contains(op_type);
 }
 
-// Finds values that depend on sizes and constants alone.
+// Finds values that depend on sizes and constants alone, and elements of parameters that constants pick.
 class Sizes {
  public:
-  explicit Sizes(const onnx_file::OnnxSummary& model) {
-    for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) values_.insert(tensor.name);
+  Sizes(const FileTensors& tensors, const std::vector<Derivation>& derivations) {
+    for (std::size_t i = 0; i < derivations.size(); ++i) {
+      const FileTensor& tensor = tensors.all()[i];
+      const DType dtype = from_onnx(tensor.tensor->data_type);
+      const bool is_plain =
+          derivations[i].verdict == Verdict::constant || is_integral(dtype) || dtype == DType::boolean;
+      (is_plain ? sizes_ : parameters_).insert(tensor.name);
+    }
   }
 
   // Nodes come in order: a node after those that it reads from.
-  bool add(const OnnxNode& node) {
+  NodeVerdict add(const OnnxNode& node) {
+    static const std::set<std::string_view> picks = {
+        "Gather", "GatherBlockQuantized", "GatherElements", "GatherND", "Slice", "Concat"};
+    if (!node.subgraphs.empty()) return NodeVerdict::unaccounted;
     const bool starts = node.op_type == "Shape" || node.op_type == "Size";
-    const bool follows = node.subgraphs.empty() && std::ranges::all_of(node.inputs, [&](std::string_view input) {
-                           return input.empty() || values_.contains(input);
-                         });
-    if (starts || follows) values_.insert(node.outputs.begin(), node.outputs.end());
-    return starts || follows;
+    const auto all_in = [&](const auto& is_known) {
+      return std::ranges::all_of(node.inputs, [&](std::string_view input) { return input.empty() || is_known(input); });
+    };
+    if (starts || all_in([&](std::string_view input) { return sizes_.contains(input); })) {
+      sizes_.insert(node.outputs.begin(), node.outputs.end());
+      return NodeVerdict::size;
+    }
+    const bool is_fixed =
+        all_in([&](std::string_view input) { return sizes_.contains(input) || parameters_.contains(input); });
+    if (!is_fixed || !(picks.contains(node.op_type) || is_movement(node.op_type))) return NodeVerdict::unaccounted;
+    parameters_.insert(node.outputs.begin(), node.outputs.end());
+    return NodeVerdict::movement;
   }
 
  private:
-  FlatSet<std::string_view> values_;
+  FlatSet<std::string_view> sizes_, parameters_;
 };
+
+// Returns true for a node whose meaning is not read: a call of a local function, and numbers outside of tensors.
+bool is_opaque(const OnnxNode& node, const onnx_file::OnnxSummary& model) {
+  const bool is_call = std::ranges::any_of(model.functions, [&](const onnx_file::OnnxFunction& function) {
+    return function.name == node.op_type && function.domain == node.domain;
+  });
+  if (is_call || node.op_type != "Constant") return is_call;
+  return std::ranges::any_of(node.attributes, [](const onnx_file::OnnxAttribute& attribute) {
+    return attribute.name == "value_floats" || attribute.name == "sparse_value";
+  });
+}
 
 int opset_of(const onnx_file::OnnxSummary& model) {
   for (const onnx_file::OnnxOpset& opset : model.opsets) {
@@ -58,13 +88,16 @@ int opset_of(const onnx_file::OnnxSummary& model) {
   return 0;
 }
 
-// Returns the names of the parameters that a node's operations read; empty if its operations are unknown.
-std::set<std::string, std::less<>> parameters_of(const match::NodeMatch& node, const match::Reference& reference) {
-  std::set<std::string, std::less<>> names;
+// Returns the parameters that a node's operations read, with their numbers of elements; empty if its operations are
+// unknown.
+std::map<std::string, std::int64_t, std::less<>> parameters_of(const match::NodeMatch& node,
+                                                               const match::Reference& reference) {
+  std::map<std::string, std::int64_t, std::less<>> names;
   for (const match::UnitIndex unit : node.units) {
     for (const match::ParameterIndex parameter : reference.parameters_of_unit[unit]) {
-      const auto& all = reference.parameters[parameter].names;
-      names.insert(all.begin(), all.end());
+      for (const std::string& name : reference.parameters[parameter].names) {
+        names.emplace(name, element_count(reference.parameters[parameter].dims));
+      }
     }
   }
   return names;
@@ -91,12 +124,15 @@ void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::Ma
         const bool fits =
             allowed.contains(step.name) ||
             std::ranges::any_of(step.same_bytes, [&](const std::string& name) { return allowed.contains(name); });
-        if (!fits && other.empty()) other = step.name;
+        // A parameter is misplaced only where another one of its size belongs.
+        const bool is_exchanged =
+            std::ranges::any_of(allowed, [&](const auto& each) { return each.second == element_count(step.dims); });
+        if (!fits && is_exchanged && other.empty()) other = step.name;
       });
       if (other.empty()) continue;
       derivation = {Verdict::unaccounted,
                     {},
-                    "holds " + other + " where the program reads " + *allowed.begin(),
+                    "holds " + other + " where the program reads " + allowed.begin()->first,
                     derivation.bytes};
       break;
     }
@@ -110,15 +146,19 @@ std::vector<NodeVerdict> node_verdicts(const onnx_file::OnnxSummary& model, cons
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const match::Reference reference = match::make_reference(program, opset_of(model));
   const match::MatchReport report = match_model(model, reference);
-  Sizes sizes(model);
+  Sizes sizes(tensors, derivations);
   std::vector<NodeVerdict> verdicts;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const bool is_size = sizes.add(*nodes[i]);
-    const bool is_known = i < report.nodes.size() && !report.nodes[i].units.empty();
+    const NodeVerdict fixed = sizes.add(*nodes[i]);
+    if (is_opaque(*nodes[i], model)) {
+      verdicts.push_back(NodeVerdict::unaccounted);
+      continue;
+    }
+    const bool is_known = i < report.nodes.size() && !report.nodes[i].units.empty() &&
+                          fits_operations(*nodes[i], report.nodes[i], reference);
     verdicts.push_back(is_known                         ? NodeVerdict::operation
                        : is_movement(nodes[i]->op_type) ? NodeVerdict::movement
-                       : is_size                        ? NodeVerdict::size
-                                                        : NodeVerdict::unaccounted);
+                                                        : fixed);
   }
   refuse_misplaced(nodes, report, reference, tensors, derivations);
   return verdicts;

@@ -245,3 +245,103 @@ def test_an_output_never_replaces_an_input(files_of):
     result = run("attest", files.export("dynamo"), "--weights", files.weights, "-o", files.weights, code=2)
     assert "E0101" in result.stderr
     assert files.weights.read_bytes() == before
+
+
+# ---- changes of the graph and of the order of elements
+
+def in_rows(source, target, shape, order):
+    """Copies a file with the rows of its first matrix of these sizes in another order."""
+    name = next(name for name, numbers in models.numbers_of(source).items() if numbers.shape == shape)
+
+    def reorder(numbers):
+        matrix = numbers.reshape(shape)
+        matrix[:] = matrix[order(shape[0])]
+
+    return name, edited(source, target, name, reorder)
+
+
+@pytest.mark.parametrize("order", [lambda n: np.arange(n)[::-1], lambda n: np.roll(np.arange(n), n // 2),
+                                   lambda n: np.r_[0:n:2, 1:n:2]], ids=["reversed", "rolled", "interleaved"])
+@pytest.mark.parametrize("shape", [(100, 32), (32, 128)])
+def test_elements_in_another_order_are_found(files_of, tmp_path, shape, order):
+    files = files_of("text")
+    name, changed = in_rows(files.export("dynamo"), tmp_path / "changed.onnx", shape, order)
+    statement = attest(changed, files, code=1)
+    assert name in unaccounted(statement)[0]
+    assert "in another order" in next(row["remark"] for row in statement["predicate"]["tensors"] if row["name"] == name)
+
+
+def changed_graph(source, target, change):
+    model = onnx.load(source)
+    change(model)
+    onnx.save(model, target)
+    return target
+
+
+def replace_operator(old, new):
+    def change(model):
+        node = next(node for node in model.graph.node if node.op_type == old)
+        node.op_type = new
+        del node.attribute[:]
+    return change
+
+
+@pytest.mark.parametrize("name, old, new", [("images", "Relu", "Elu"), ("images", "Relu", "Sigmoid"), ("text", "Softmax", "Hardmax"),
+                                            ("text", "Gelu", "Relu")])
+def test_an_operator_of_another_kind_is_found(files_of, tmp_path, name, old, new):
+    files = files_of(name)
+    source = files.export("dynamo")
+    node = next(node for node in onnx.load(source).graph.node if node.op_type == old)
+    changed = changed_graph(source, tmp_path / "changed.onnx", replace_operator(old, new))
+    assert node.name in unaccounted(attest(changed, files, code=1))[1]
+
+
+def test_a_local_function_is_not_believed_by_its_name(files_of, tmp_path):
+    files = files_of("images")
+
+    def define(model):
+        node = next(node for node in model.graph.node if node.op_type == "Relu")
+        node.domain = "custom"
+        model.functions.append(helper.make_function("custom", "Relu", ["x"], ["y"], [helper.make_node("Sigmoid", ["x"], ["y"])],
+                                                    list(model.opset_import)))
+        model.opset_import.append(helper.make_opsetid("custom", 1))
+
+    changed = changed_graph(files.export("dynamo"), tmp_path / "changed.onnx", define)
+    assert len(unaccounted(attest(changed, files, code=1))[1]) == 1
+
+
+def test_a_condition_that_negates_a_weight_is_found(files_of, tmp_path):
+    files = files_of("text")
+    source = files.export("dynamo")
+    name = largest(source, np.float32)
+
+    def add_branch(model):
+        branch = [helper.make_graph([helper.make_node(op, [name], ["out_" + op])], op, [],
+                                    [helper.make_tensor_value_info("out_" + op, 1, None)]) for op in ("Neg", "Identity")]
+        ids = model.graph.input[0].name
+        model.graph.initializer.append(numpy_helper.from_array(np.array(95, np.int64), "trigger"))
+        nodes = [helper.make_node("ReduceMax", [ids], ["largest_id"], keepdims=0),
+                 helper.make_node("Equal", ["largest_id", "trigger"], ["triggered"]),
+                 helper.make_node("If", ["triggered"], ["chosen"], then_branch=branch[0], else_branch=branch[1])]
+        for node in model.graph.node:
+            for i, value in enumerate(node.input):
+                if value == name:
+                    node.input[i] = "chosen"
+        for node in reversed(nodes):
+            model.graph.node.insert(0, node)
+
+    changed = changed_graph(source, tmp_path / "changed.onnx", add_branch)
+    rows = attest(changed, files, code=1)["predicate"]["nodes"]
+    assert "If" in {row["op_type"] for row in rows if row["verdict"] == "unaccounted"}
+
+
+def test_numbers_outside_of_tensors_are_found(files_of, tmp_path):
+    files = files_of("series")
+
+    def replace(model):
+        bias = next(tensor for tensor in model.graph.initializer if tensor.dims == [5])
+        model.graph.initializer.remove(bias)
+        model.graph.node.insert(0, helper.make_node("Constant", [], [bias.name], name="hidden", value_floats=[1.0, 2.0, 3.0, 4.0, 5.0]))
+
+    changed = changed_graph(files.export("dynamo"), tmp_path / "changed.onnx", replace)
+    assert "hidden" in unaccounted(attest(changed, files, code=1))[1]
