@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "annotator/app/separate_files.h"
@@ -10,6 +11,7 @@
 #include "schema/files/files.h"
 #include "schema/files/output_files.h"
 #include "schema/files/sha256.h"
+#include "schema/flat_map.h"
 #include "schema/sidecar/sidecar.h"
 
 namespace whence::app {
@@ -22,14 +24,56 @@ using derivation::FileTensor;
 using derivation::NodeVerdict;
 using derivation::Verdict;
 
-std::vector<std::string> modules_of(const FileTensor& tensor) {
-  std::set<std::string> modules;
-  for (const derivation::Use& use : tensor.uses) {
-    const metadata::Attribution origin = metadata::attribution_of(*use.node, nullptr);
-    modules.insert(origin.modules.begin(), origin.modules.end());
+// The modules of a file's nodes: those that the file names, or else those of the operations that they were matched to,
+// or else those of the nodes next to them.
+class NodeModules {
+ public:
+  NodeModules(const std::vector<const onnx_file::OnnxNode*>& nodes, const std::vector<derivation::NodeFinding>& found) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      auto& modules = modules_[nodes[i]];
+      modules = metadata::attribution_of(*nodes[i], nullptr).modules;
+      if (modules.empty()) modules = found[i].modules;
+    }
+    add_neighbours(nodes);
   }
-  return {modules.begin(), modules.end()};
-}
+
+  const std::vector<std::string>& of(const onnx_file::OnnxNode* node) const {
+    static const std::vector<std::string> none;
+    const auto found = modules_.find(node);
+    return found == modules_.end() ? none : found->second;
+  }
+
+  std::vector<std::string> of(const FileTensor& tensor) const {
+    std::set<std::string> modules;
+    for (const derivation::Use& use : tensor.uses) modules.insert(of(use.node).begin(), of(use.node).end());
+    return {modules.begin(), modules.end()};
+  }
+
+ private:
+  void add_neighbours(const std::vector<const onnx_file::OnnxNode*>& nodes) {
+    FlatMap<std::string_view, const onnx_file::OnnxNode*> makers;
+    for (const onnx_file::OnnxNode* node : nodes) {
+      for (const std::string_view output : node->outputs) makers.emplace(output, node);
+    }
+    const auto take = [&](const onnx_file::OnnxNode* node, const onnx_file::OnnxNode* from) {
+      if (modules_[node].empty()) modules_[node] = modules_[from];
+    };
+    const auto for_each_maker = [&](const onnx_file::OnnxNode* node, const auto& visit) {
+      for (const std::string_view input : node->inputs) {
+        if (const auto maker = makers.find(input); maker != makers.end()) visit(maker->second);
+      }
+    };
+    // From readers to makers against the order of the nodes, then from makers to readers.
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+      for_each_maker(*node, [&](const onnx_file::OnnxNode* maker) { take(maker, *node); });
+    }
+    for (const onnx_file::OnnxNode* node : nodes) {
+      for_each_maker(node, [&](const onnx_file::OnnxNode* maker) { take(node, maker); });
+    }
+  }
+
+  std::unordered_map<const onnx_file::OnnxNode*, std::vector<std::string>> modules_;
+};
 
 FileDigest digest_file(const std::string& path) { return {base_name(path), sha256_of_file(path)}; }
 
@@ -87,21 +131,21 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
   AttestReport report;
   DerivedFile file = derive_file(model_path, {options.weights, options.sidecar}, report.notes);
   const auto nodes = onnx_file::all_nodes(file.model->graph);
-  std::vector<NodeVerdict> verdicts(nodes.size(), NodeVerdict::unaccounted);
+  std::vector<derivation::NodeFinding> found(nodes.size());
   if (!options.sidecar.empty()) {
     const Program program = unwrap(read_sidecar(options.sidecar), report.notes).program;
-    verdicts = derivation::node_verdicts(*file.model, program, *file.tensors, file.derivations);
+    found = derivation::node_findings(*file.model, program, *file.tensors, file.derivations);
   }
+  const NodeModules modules(nodes, found);
   for (std::size_t i = 0; i < file.derivations.size(); ++i) {
     const FileTensor& tensor = file.tensors->all()[i];
     report.tensors.push_back({std::string(tensor.name), std::string(name_of(from_onnx(tensor.tensor->data_type))),
-                              tensor.tensor->dims, std::move(file.derivations[i]), modules_of(tensor)});
+                              tensor.tensor->dims, std::move(file.derivations[i]), modules.of(tensor)});
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const onnx_file::OnnxNode& node = *nodes[i];
     const std::string_view name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
-    report.nodes.push_back(
-        {std::string(name), std::string(node.op_type), verdicts[i], metadata::attribution_of(node, nullptr).modules});
+    report.nodes.push_back({std::string(name), std::string(node.op_type), found[i].verdict, modules.of(&node)});
   }
   report.absent = std::move(file.absent);
   report.model = derivation::digests_of(model_path, *file.model);

@@ -1,5 +1,7 @@
 #include "annotator/app/refit.h"
 
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "annotator/derivation/element_views.h"
 #include "annotator/derivation/evaluate.h"
 #include "annotator/onnx_file/tensor_rewrite.h"
+#include "annotator/program/tensor_values.h"
 #include "schema/printable.h"
 #include "schema/sidecar/sidecar.h"
 
@@ -87,7 +90,20 @@ class Refit {
       throw Error(Code::internal, "the new tensor '" + printable(tensor.name) + "' has another size",
                   "please report this with the files", place_);
     }
+    const auto* const bias = std::get_if<derivation::QuantiseBiasStep>(&derivation.expression->step);
+    if (bias != nullptr && !bias->is_scale) require_range(tensor, data);
     return data.bytes;
+  }
+
+  // A quantiser chooses the scale of a weight so that the bias fits. The file's scales were chosen for the old bias.
+  void require_range(const FileTensor& tensor, const TensorData& data) const {
+    const auto integers = program::Elements::of(data);
+    for (std::size_t i = 0; i < integers->size(); ++i) {
+      if (std::abs(integers->number(i)) < std::numeric_limits<std::int32_t>::max()) continue;
+      throw Error(Code::weights_mismatch,
+                  "the new bias '" + printable(tensor.name) + "' does not fit 32 bits with the file's scales",
+                  "quantise the new model instead", place_);
+    }
   }
 
   void check(const ParameterStep& step, std::string_view tensor, std::set<std::string>& used) {
@@ -103,6 +119,11 @@ class Refit {
                               : "the parameter '" + printable(step.name) + "' has other sizes in the new checkpoint",
              "pass a checkpoint of the same model; a model with other sizes must be exported");
       return;
+    }
+    if (is_floating(step.dtype) && !is_floating(found->dtype)) {
+      refuse("the parameter '" + printable(step.name) + "' is " + std::string(name_of(found->dtype)) +
+                 " in the new checkpoint, not floating point",
+             "pass the checkpoint before it was quantised");
     }
     for_each_name(step, [&](const std::string& name) { used.insert(name); });
     for (const std::string& equal : step.equals) {

@@ -103,6 +103,16 @@ std::map<std::string, std::int64_t, std::less<>> parameters_of(const match::Node
   return names;
 }
 
+std::vector<std::string> modules_of(const match::NodeMatch& node, const match::Reference& reference) {
+  std::set<std::string> modules;
+  for (const match::UnitIndex unit : node.units) {
+    const match::ScopeIndex scope = reference.units[unit].scope;
+    if (scope.exists()) modules.insert(reference.scopes[scope].path);
+  }
+  if (modules.empty() && node.scope.exists()) modules.insert(reference.scopes[node.scope].path);
+  return {modules.begin(), modules.end()};
+}
+
 void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::MatchReport& report,
                       const match::Reference& reference, const FileTensors& tensors,
                       std::vector<Derivation>& derivations) {
@@ -141,27 +151,25 @@ void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::Ma
 
 }  // namespace
 
-std::vector<NodeVerdict> node_verdicts(const onnx_file::OnnxSummary& model, const Program& program,
+std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
                                        const FileTensors& tensors, std::vector<Derivation>& derivations) {
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const match::Reference reference = match::make_reference(program, opset_of(model));
   const match::MatchReport report = match_model(model, reference);
   Sizes sizes(tensors, derivations);
-  std::vector<NodeVerdict> verdicts;
+  std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const NodeVerdict fixed = sizes.add(*nodes[i]);
-    if (is_opaque(*nodes[i], model)) {
-      verdicts.push_back(NodeVerdict::unaccounted);
-      continue;
-    }
-    const bool is_known = i < report.nodes.size() && !report.nodes[i].units.empty() &&
-                          fits_operations(*nodes[i], report.nodes[i], reference);
-    verdicts.push_back(is_known                         ? NodeVerdict::operation
-                       : is_movement(nodes[i]->op_type) ? NodeVerdict::movement
-                                                        : fixed);
+    const bool is_placed = i < report.nodes.size() && !report.nodes[i].units.empty();
+    NodeFinding finding{is_placed && fits_operations(*nodes[i], report.nodes[i], reference) ? NodeVerdict::operation
+                        : is_movement(nodes[i]->op_type)                                    ? NodeVerdict::movement
+                                                                                            : fixed};
+    if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
+    if (i < report.nodes.size()) finding.modules = modules_of(report.nodes[i], reference);
+    findings.push_back(std::move(finding));
   }
   refuse_misplaced(nodes, report, reference, tensors, derivations);
-  return verdicts;
+  return findings;
 }
 
 }  // namespace whence::derivation

@@ -21,9 +21,14 @@ enum class NodeVerdict : std::uint8_t {
 };
 std::string_view name_of(NodeVerdict verdict);
 
-// Returns a verdict for each node of onnx_file::all_nodes(model.graph). A tensor whose parameters are not those of the
+struct NodeFinding {
+  NodeVerdict verdict = NodeVerdict::unaccounted;
+  std::vector<std::string> modules = {};  // of its operations, or else the one around them; empty if unknown
+};
+
+// Returns a finding for each node of onnx_file::all_nodes(model.graph). A tensor whose parameters are not those of the
 // operations that read it becomes unaccounted. Throws the errors of match_model().
-std::vector<NodeVerdict> node_verdicts(const onnx_file::OnnxSummary& model, const Program& program,
+std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
                                        const FileTensors& tensors, std::vector<Derivation>& derivations);
 
 }  // namespace whence::derivation

@@ -123,7 +123,10 @@ def test_a_changed_scale_is_found(files_of, tmp_path):
     source = files.tool("dynamo", "blocks_of_4")
     name = next(name for name in models.numbers_of(source) if name.endswith("_scales"))
     changed = edited(source, tmp_path / "changed.onnx", name, next_number)
-    assert name in unaccounted(attest(changed, files, code=1))[0]
+    statement = attest(changed, files, code=1)
+    assert name in unaccounted(statement)[0]
+    [row] = [row for row in statement["predicate"]["tensors"] if row["name"] == name]
+    assert row["modules"] and row["modules"][0].startswith("layers.")
 
 
 def test_a_changed_bias_of_integers_is_found(files_of, tmp_path):
@@ -293,7 +296,9 @@ def test_an_operator_of_another_kind_is_found(files_of, tmp_path, name, old, new
     source = files.export("dynamo")
     node = next(node for node in onnx.load(source).graph.node if node.op_type == old)
     changed = changed_graph(source, tmp_path / "changed.onnx", replace_operator(old, new))
-    assert node.name in unaccounted(attest(changed, files, code=1))[1]
+    statement = attest(changed, files, code=1)
+    assert node.name in unaccounted(statement)[1]
+    assert all(row["modules"] for row in statement["predicate"]["nodes"] if row["verdict"] == "unaccounted")
 
 
 def test_a_local_function_is_not_believed_by_its_name(files_of, tmp_path):

@@ -208,7 +208,8 @@ def changed_weights(files, target, change):
 
 @pytest.mark.parametrize("change, name", [
     (lambda state: state.pop("layers.0.query.weight"), "layers.0.query.weight"),
-    (lambda state: state.update({"layers.1.up.bias": torch.ones(64)}), "layers.1.up.bias")])
+    (lambda state: state.update({"layers.1.up.bias": torch.ones(64)}), "layers.1.up.bias"),
+    (lambda state: state.update({"layers.1.up.bias": torch.ones(128, dtype=torch.int8)}), "layers.1.up.bias")])
 def test_a_missing_parameter_and_other_sizes_are_refused_by_name(files_of, tmp_path, change, name):
     old = files_of("text")
     new = changed_weights(old, tmp_path / "new.safetensors", change)
@@ -274,3 +275,12 @@ def test_the_model_itself_is_never_replaced(files_of):
     before = path.read_bytes()
     assert "E0101" in refit(path, files, files.weights, path, code=2).stderr
     assert path.read_bytes() == before
+
+
+def test_a_bias_that_does_not_fit_its_integers_is_refused(files_of, tmp_path):
+    """The scale of a norm's bias is that of its input times that of its weight, which may become tiny."""
+    old = files_of("text")
+    new = changed_weights(old, tmp_path / "new.safetensors", lambda state: state["layers.0.norm.weight"].mul_(1e-9))
+    result = refit(old.tool("dynamo", "static"), old, new, tmp_path / "new.onnx", code=3)
+    assert "E0211" in result.stderr and "layers.0.norm.bias" in result.stderr
+    assert not (tmp_path / "new.onnx").exists()
