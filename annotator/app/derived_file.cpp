@@ -85,8 +85,10 @@ AbsentParameter absent_from(const Json& row, const Corrupt& corrupt) {
 
 bool has_all(const TensorData& data, double number) { return number_of_all(data) == number; }
 
-derivation::Sources DerivedFile::sources(const derivation::Weights& weights) const {
-  return {weights, [this](const std::string& name) {
+derivation::Sources DerivedFile::sources(const derivation::Weights& weights,
+                                         std::shared_ptr<derivation::KnownScales> scales) const {
+  return {weights,
+          [this](const std::string& name) {
             const derivation::TensorNumber tensor = tensors->find(name);
             if (tensor == derivation::no_tensor) {
               throw Error(Code::corrupt_file,
@@ -94,7 +96,8 @@ derivation::Sources DerivedFile::sources(const derivation::Weights& weights) con
                           "write the statement again", {.stage = "refit"});
             }
             return contents->data((*tensors)[tensor]);
-          }};
+          },
+          std::move(scales)};
 }
 
 DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& from, Diagnostics& notes) {

@@ -28,7 +28,9 @@ struct DerivedFile {
   std::vector<derivation::Derivation> derivations;  // in the order of `tensors`
   std::vector<AbsentParameter> absent;
 
-  derivation::Sources sources(const derivation::Weights& weights) const;
+  // `scales`: kept between evaluations with the same weights; null to compute them each time.
+  derivation::Sources sources(const derivation::Weights& weights,
+                              std::shared_ptr<derivation::KnownScales> scales = {}) const;
 };
 
 // Returns true if all elements of a tensor are this number.

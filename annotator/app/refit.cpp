@@ -85,11 +85,13 @@ class Refit {
 
  private:
   Bytes make(const FileTensor& tensor, const Derivation& derivation) const {
-    const TensorData data = evaluate(*derivation.expression, file_.sources(weights_));
+    const TensorData data = evaluate(*derivation.expression, file_.sources(weights_, scales_));
     if (data.bytes.size() != derivation.bytes) {
       throw Error(Code::internal, "the new tensor '" + printable(tensor.name) + "' has another size",
                   "please report this with the files", place_);
     }
+    constexpr std::size_t released_size = 8 << 20;
+    if (data.bytes.size() > released_size) weights_.release();
     const auto* const bias = std::get_if<derivation::QuantiseBiasStep>(&derivation.expression->step);
     if (bias != nullptr && !bias->is_scale) require_range(tensor, data);
     return data.bytes;
@@ -148,6 +150,7 @@ class Refit {
   const Weights& weights_;
   Place place_;
   Diagnostics problems_;
+  std::shared_ptr<derivation::KnownScales> scales_ = std::make_shared<derivation::KnownScales>();
   std::set<std::string> reported_;
 };
 

@@ -20,6 +20,7 @@ constexpr std::int64_t min_line = 4;                   // elements of a row that
 constexpr std::int64_t min_piece = 4;                  // elements of a vector that is a part of another one
 constexpr std::size_t max_alike = 64;                  // lines with one digest that are looked at
 constexpr std::int64_t max_vector = 1 << 16;           // elements of a matrix that may consist of biases
+constexpr std::size_t checkpoint_step = 64 << 20;      // bytes of a tensor whose pages are dropped after reading
 constexpr std::size_t max_rank = 5;                    // of a tensor whose axes are tried in all orders
 
 std::uint64_t bits_of(const char* at, std::size_t size) {
@@ -74,6 +75,7 @@ ContentIndex::ContentIndex(const Weights& weights, DType dtype) : weights_(weigh
     if (data.dtype != dtype && !(is_same_kind && is_floating(dtype))) continue;
     const auto converted = program::cast_tensor(data, dtype);
     if (converted && converted->bytes.in_memory() && converted->element_count() > 0) add(i, *converted);
+    if (data.bytes.size() > checkpoint_step) weights.release();
   }
   std::ranges::sort(lines_, {}, &Line::digest);
   std::ranges::sort(elements_, {}, &Element::bits);
@@ -111,10 +113,11 @@ void ContentIndex::add(std::size_t tensor, const TensorData& data) {
 }
 
 std::optional<Expression> ContentIndex::find(const Content& content, const NameFit& fit) const {
+  if (parameters_.empty()) return {};
   uses_computed_ = false;
   if (auto found = find_arrangement(content, fit)) return found;
-  uses_computed_ = true;
-  return find_arrangement(content, fit);
+  uses_computed_ = weights_.is_computed(parameters_.back().tensor);
+  return uses_computed_ ? find_arrangement(content, fit) : std::nullopt;
 }
 
 std::optional<Expression> ContentIndex::find_arrangement(const Content& content, const NameFit& fit) const {

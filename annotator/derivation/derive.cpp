@@ -33,7 +33,8 @@ std::string_view name_of(Verdict verdict) {
 
 namespace {
 
-constexpr std::int64_t max_structure = 64;  // integers of a tensor of sizes, axes or positions
+constexpr std::uint64_t released_size = 8 << 20;  // bytes of a tensor after which pages of the checkpoint are dropped
+constexpr std::int64_t max_structure = 64;        // integers of a tensor of sizes, axes or positions
 
 class Deriver {
  public:
@@ -52,7 +53,10 @@ class Deriver {
     find_unchanged();
     note_neighbours();
     choose_again();
-    for (const QuantisedWeight& weight : tensors_.quantised()) find_quantised(weight);
+    for (const QuantisedWeight& weight : tensors_.quantised()) {
+      find_quantised(weight);
+      if (found(weight.integers).bytes > released_size) weights_.release();
+    }
     for (const Product& product : tensors_.products()) find_folded(product);
     for (std::size_t i = 0; i < found_.size(); ++i) find_blocked(static_cast<TensorNumber>(i));
     find_remaining_biases();

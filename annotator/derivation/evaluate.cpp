@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "annotator/derivation/element_views.h"
+#include "annotator/derivation/expression_json.h"
 #include "annotator/derivation/fold.h"
 #include "annotator/derivation/quantise.h"
 #include "annotator/program/tensor_values.h"
@@ -209,21 +212,19 @@ void require_valid(const Scheme& scheme, const std::vector<std::int64_t>& dims) 
   if (scheme.layout == Layout::n_bits) require(is_matrix);
 }
 
-TensorData quantised(const TensorData& data, const QuantiseStep& step) {
-  require_floats(data);
-  require_valid(step.scheme, data.shape);
-  const Numbers numbers{floats_of(data), data.shape};
-  const GroupScales groups = group_scales(group_ranges(numbers, step.scheme.groups), step.scheme);
+// Returns the integers, scales or zero points of a weight. `data` may be null except for the integers.
+TensorData quantised(const TensorData* data, const std::vector<std::int64_t>& dims, const GroupScales& groups,
+                     const QuantiseStep& step) {
   std::string bytes;
   switch (step.part) {
     case QuantiseStep::Part::integers:
-      bytes = stored_integers(numbers, step.scheme, groups);
+      bytes = stored_integers({floats_of(*data), dims}, step.scheme, groups);
       break;
     case QuantiseStep::Part::scales:
       bytes = stored_scales(groups, step.scheme);
       break;
     case QuantiseStep::Part::zero_points:
-      bytes = stored_zeros(groups, step.scheme, data.shape.empty() ? 1 : data.shape[0]);
+      bytes = stored_zeros(groups, step.scheme, dims.empty() ? 1 : dims[0]);
       break;
   }
   DType dtype = DType::uint8;
@@ -254,12 +255,50 @@ struct Evaluation {
   const Sources& sources;
 
   TensorData of(const Expression& expression) const {
+    const bool is_quantised = std::holds_alternative<QuantiseStep>(expression.step);
     std::vector<TensorData> inputs;
-    for (const Expression& input : expression.inputs) inputs.push_back(of(input));
+    for (const Expression& input : expression.inputs) {
+      if (!is_quantised) inputs.push_back(of(input));
+    }
     const bool is_leaf =
         std::holds_alternative<ParameterStep>(expression.step) || std::holds_alternative<KeptStep>(expression.step);
-    require(is_leaf == inputs.empty());
-    return std::visit([&](const auto& step) { return apply(step, inputs); }, expression.step);
+    require(is_leaf == expression.inputs.empty());
+    return std::visit(
+        [&](const auto& step) {
+          // Known scales need no weight.
+          if constexpr (std::is_same_v<decltype(step), const QuantiseStep&>)
+            return quantised_part(expression, step);
+          else
+            return apply(step, inputs);
+        },
+        expression.step);
+  }
+
+  TensorData quantised_part(const Expression& expression, const QuantiseStep& step) const {
+    require(expression.inputs.size() == 1);
+    const Expression& weight = expression.inputs[0];
+    const std::vector<std::int64_t> dims = dims_of(weight);
+    require_valid(step.scheme, dims);
+    std::optional<TensorData> data;
+    const auto need_data = [&] {
+      if (!data) data = of(weight);
+      require_floats(*data);
+      require(data->shape == dims);
+    };
+    GroupScales computed;
+    const GroupScales* groups = &computed;
+    const Expression scales{QuantiseStep{step.scheme, QuantiseStep::Part::scales}, {weight}};
+    const std::string key = sources.scales ? to_json(scales).dump() : "";
+    const auto known = sources.scales ? sources.scales->find(key) : KnownScales::iterator();
+    if (sources.scales && known != sources.scales->end()) {
+      groups = &known->second;
+    } else {
+      need_data();
+      computed = group_scales(group_ranges({floats_of(*data), dims}, step.scheme.groups), step.scheme);
+      if (sources.scales) groups = &sources.scales->emplace(key, std::move(computed)).first->second;
+    }
+    if (step.part == QuantiseStep::Part::integers) need_data();
+    return quantised(data ? &*data : nullptr, dims, *groups, step);
   }
 
   TensorData apply(const ParameterStep& step, const std::vector<TensorData>&) const {
@@ -306,9 +345,6 @@ struct Evaluation {
   }
   static TensorData apply(const ScaleStep& step, const std::vector<TensorData>& inputs) {
     return scaled(inputs[0], step.factor);
-  }
-  static TensorData apply(const QuantiseStep& step, const std::vector<TensorData>& inputs) {
-    return quantised(inputs[0], step);
   }
   static TensorData apply(const QuantiseBiasStep& step, const std::vector<TensorData>& inputs) {
     return quantised_bias(inputs, step);

@@ -2,19 +2,26 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "annotator/derivation/expression.h"
+#include "annotator/derivation/quantise.h"
 #include "annotator/derivation/weights.h"
 #include "schema/tensor_data.h"
 
 namespace whence::derivation {
 
+// Scales and zero points by weight and scheme: a file stores them as tensors of their own.
+using KnownScales = std::map<std::string, GroupScales>;
+
 struct Sources {
   const Weights& weights;
   // Returns a tensor of the file by name, for KeptStep.
   std::function<TensorData(const std::string&)> kept;
+  std::shared_ptr<KnownScales> scales = {};  // null: computed each time
 };
 
 // Returns the bytes as the file stores them; the dtype of packed integers is uint8. A parameter with the dtype and

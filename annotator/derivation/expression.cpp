@@ -4,6 +4,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "whence/diagnostics.h"
+
 namespace whence::derivation {
 namespace {
 
@@ -59,6 +61,12 @@ struct Text {
   }
 };
 
+// Expressions are read from statements, which may be of any content.
+void require_fit(bool fits) {
+  if (fits) return;
+  throw Error(Code::corrupt_file, "a derivation contradicts itself", "write the statement again", {.stage = "derive"});
+}
+
 }  // namespace
 
 std::string to_text(const Expression& expression) { return std::visit(Text{expression.inputs}, expression.step); }
@@ -75,6 +83,33 @@ std::string to_text(const Scheme& scheme) {
       return text + " per " + std::to_string(scheme.groups.block) + " of axis " + std::to_string(scheme.groups.axis);
   }
   return text;
+}
+
+std::vector<std::int64_t> dims_of(const Expression& expression) {
+  if (const auto* step = std::get_if<ParameterStep>(&expression.step)) return step->dims;
+  if (const auto* step = std::get_if<ReshapeStep>(&expression.step)) return step->dims;
+  require_fit(!expression.inputs.empty());
+  std::vector<std::int64_t> dims = dims_of(expression.inputs[0]);
+  if (const auto* step = std::get_if<TransposeStep>(&expression.step)) {
+    const std::vector<std::int64_t> from = dims;
+    require_fit(step->order.size() == from.size());
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      require_fit(step->order[i] >= 0 && step->order[i] < static_cast<std::int64_t>(from.size()));
+      dims[i] = from[static_cast<std::size_t>(step->order[i])];
+    }
+  } else if (const auto* pick = std::get_if<PickStep>(&expression.step)) {
+    require_fit(!dims.empty());
+    dims[0] = 0;
+    for (const Run& run : pick->runs) dims[0] += run.count;
+  } else if (std::holds_alternative<ConcatenateStep>(expression.step)) {
+    require_fit(!dims.empty());
+    for (std::size_t i = 1; i < expression.inputs.size(); ++i) {
+      const std::vector<std::int64_t> other = dims_of(expression.inputs[i]);
+      require_fit(!other.empty());
+      dims[0] += other[0];
+    }
+  }
+  return dims;
 }
 
 }  // namespace whence::derivation

@@ -107,6 +107,10 @@ struct Expression {
 // Returns the expression as text: "quantise int8 per channel(transpose(encoder.layer.0.query.weight))".
 std::string to_text(const Expression& expression);
 
+// Returns the sizes of an expression's value, before it is quantised. Throws Error(corrupt_file) for steps that
+// contradict each other.
+std::vector<std::int64_t> dims_of(const Expression& expression);
+
 // Calls visit(name) for each parameter of the checkpoint that the step reads, equal ones included.
 template <class Visit>
 void for_each_name(const ParameterStep& step, Visit&& visit) {

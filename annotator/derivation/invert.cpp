@@ -158,33 +158,6 @@ void Inverter::undo(const FoldStep& step, const Expression& expression, TensorDa
 
 }  // namespace
 
-std::vector<std::int64_t> dims_of(const Expression& expression) {
-  if (const auto* step = std::get_if<ParameterStep>(&expression.step)) return step->dims;
-  if (const auto* step = std::get_if<ReshapeStep>(&expression.step)) return step->dims;
-  require(!expression.inputs.empty());
-  std::vector<std::int64_t> dims = dims_of(expression.inputs[0]);
-  if (const auto* step = std::get_if<TransposeStep>(&expression.step)) {
-    const std::vector<std::int64_t> from = dims;
-    require(step->order.size() == from.size());
-    for (std::size_t i = 0; i < dims.size(); ++i) {
-      require(step->order[i] >= 0 && step->order[i] < static_cast<std::int64_t>(from.size()));
-      dims[i] = from[static_cast<std::size_t>(step->order[i])];
-    }
-  } else if (const auto* pick = std::get_if<PickStep>(&expression.step)) {
-    require(!dims.empty());
-    dims[0] = 0;
-    for (const Run& run : pick->runs) dims[0] += run.count;
-  } else if (std::holds_alternative<ConcatenateStep>(expression.step)) {
-    require(!dims.empty());
-    for (std::size_t i = 1; i < expression.inputs.size(); ++i) {
-      const std::vector<std::int64_t> other = dims_of(expression.inputs[i]);
-      require(!other.empty());
-      dims[0] += other[0];
-    }
-  }
-  return dims;
-}
-
 bool has_fold(const Expression& expression) {
   return std::holds_alternative<FoldStep>(expression.step) || std::ranges::any_of(expression.inputs, has_fold);
 }

@@ -16,9 +16,6 @@ struct ParameterPiece {
   bool is_neutral = false;  // a part of a folded norm, which leaves the product as it is
 };
 
-// Returns the sizes of an expression's value.
-std::vector<std::int64_t> dims_of(const Expression& expression);
-
 // Returns why an expression cannot be inverted; "" if it can, as `inverted` does.
 std::string obstacle(const Expression& expression);
 // Returns true if a norm was folded into the tensor.

@@ -1,6 +1,10 @@
 #include "annotator/derivation/weights.h"
 
+#include <cstdint>
 #include <utility>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "annotator/program/tensor_values.h"
 #include "schema/printable.h"
@@ -26,6 +30,18 @@ TensorData Weights::value(std::string_view name) const {
   const TensorData& data = complete == replaced_.end() ? tensors_[index].data : complete->second;
   const auto product = adapters_.find(index);
   return product == adapters_.end() ? data : product->second.applied_to(data);
+}
+
+void Weights::release() const {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  for (std::size_t i = 0; i < stored_; ++i) {
+    const auto bytes = tensors_[i].data.bytes.in_memory();
+    if (!bytes) continue;
+    const auto first = (reinterpret_cast<std::uintptr_t>(bytes->data()) + page - 1) / page * page;
+    const auto last = (reinterpret_cast<std::uintptr_t>(bytes->data()) + bytes->size()) / page * page;
+    // Unlike MADV_DONTNEED, this keeps the content of memory that is not mapped from a file. It is only a hint.
+    if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_PAGEOUT);
+  }
 }
 
 void Weights::compute(const Program& program) {

@@ -41,6 +41,8 @@ class Weights {
   const std::vector<checkpoint::CheckpointTensor>& tensors() const { return tensors_; }
   // Returns the tensor of the checkpoint with this name or alias; null if there is none.
   const TensorData* find(std::string_view name) const;
+  // Lets the kernel drop the pages of tensors that were read; they are read again when they are needed.
+  void release() const;
   // Returns the tensor with the adapter's changes. Requires find(name).
   TensorData value(std::string_view name) const;
 
