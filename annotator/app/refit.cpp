@@ -8,6 +8,7 @@
 
 #include "annotator/app/derived_file.h"
 #include "annotator/app/separate_files.h"
+#include "annotator/derivation/dequantise.h"
 #include "annotator/derivation/element_views.h"
 #include "annotator/derivation/evaluate.h"
 #include "annotator/onnx_file/tensor_rewrite.h"
@@ -29,6 +30,17 @@ class Refit {
  public:
   Refit(const DerivedFile& file, const Weights& weights, const std::string& path)
       : file_(file), weights_(weights), place_{.file = path, .stage = "refit"} {}
+
+  // Keeps the scales and zero points of the file: integers are computed with them.
+  void keep_scales() {
+    for (const derivation::QuantisedWeight& weight : file_.tensors->quantised()) {
+      const auto& expression = file_.derivations[static_cast<std::size_t>(weight.integers)].expression;
+      const auto* const step = expression ? std::get_if<derivation::QuantiseStep>(&expression->step) : nullptr;
+      if (step == nullptr) continue;
+      auto groups = stored_groups(*file_.tensors, *file_.contents, weight);
+      if (groups) scales_->emplace(scales_key(step->scheme, expression->inputs.at(0)), std::move(*groups));
+    }
+  }
 
   RefitReport check() {
     RefitReport report;
@@ -175,6 +187,7 @@ RefitReport refit(const std::string& model, const RefitOptions& options) {
   if (!options.lora.empty()) adapted = weights.adapt(options.lora, notes);
   if (!options.sidecar.empty()) weights.compute(unwrap(read_sidecar(options.sidecar), notes).program);
   Refit refit(file, weights, model);
+  if (options.keep_scales) refit.keep_scales();
   RefitReport report = refit.check();
   report.adapted = adapted;
   report.notes = std::move(notes);

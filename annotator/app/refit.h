@@ -15,6 +15,7 @@ struct RefitOptions {
   std::string base = {}, statement = {};
   std::string weights = {};  // the new checkpoint; `base` if only `lora` is new
   std::string lora = {};     // an adapter of PEFT: a file or its folder
+  bool keep_scales = false;  // of weights: the integers are computed with the file's scales and zero points
   std::string sidecar = {};  // the program, whose constants are not in the checkpoint
   std::string output = {};   // empty: only checks
   bool overwrite = false;

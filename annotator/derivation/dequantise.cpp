@@ -41,8 +41,7 @@ struct Integers {
 struct Dequantiser {
   GroupShape shape;
   Integers integers = {};
-  std::vector<float> scales = {};
-  std::vector<double> zeros = {};
+  GroupScales groups = {};
   std::int64_t row = 0;  // integers in a row of Layout::n_bits; 0: rows have no padding
 
   double operator()(std::int64_t element) const {
@@ -50,39 +49,49 @@ struct Dequantiser {
     const std::int64_t outer = element / shape.inner / shape.length;
     const auto group = static_cast<std::size_t>(shape.group(outer, axis, inner));
     const std::int64_t at = row > 0 ? outer * row + axis : element;
-    return (integers[at] - zeros[group]) * static_cast<double>(scales[group]);
+    return (integers[at] - groups.zeros[group]) * static_cast<double>(groups.scales[group]);
   }
 };
 
 // Returns the zero point of each group.
-std::vector<double> zeros_of(const Integers& stored, const GroupShape& shape, const QuantisedWeight& weight) {
+std::vector<std::int32_t> zeros_of(const Integers& stored, const GroupShape& shape, const QuantisedWeight& weight) {
   const bool is_n_bits = weight.layout == Layout::n_bits;
-  std::vector<double> zeros(static_cast<std::size_t>(shape.count()), is_n_bits ? 1 << (weight.bits - 1) : 0);
+  std::vector<std::int32_t> zeros(static_cast<std::size_t>(shape.count()), is_n_bits ? 1 << (weight.bits - 1) : 0);
   const std::int64_t in_row = is_n_bits && weight.bits == 4 ? (shape.blocks() + 1) / 2 * 2 : shape.blocks();
   for (std::int64_t i = 0; i < shape.count(); ++i) {
     const std::int64_t at = is_n_bits ? i / shape.blocks() * in_row + i % shape.blocks() : i;
-    if (at < stored.size()) zeros[static_cast<std::size_t>(i)] = stored[at];
+    if (at < stored.size()) zeros[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(stored[at]);
   }
   return zeros;
 }
 
 }  // namespace
 
-std::optional<SampledTensor> dequantised(const FileTensors& tensors, Contents& contents,
+std::optional<GroupScales> stored_groups(const FileTensors& tensors, Contents& contents,
                                          const QuantisedWeight& weight) {
   if (weight.scales == no_tensor) return {};
-  auto result = std::make_shared<Dequantiser>(Dequantiser{.shape = GroupShape(weight.groups, weight.dims)});
+  const GroupShape shape(weight.groups, weight.dims);
   const auto scales = program::cast_tensor(contents.data(tensors[weight.scales]), DType::float32);
-  if (!scales || scales->element_count() < result->shape.count()) return {};
-  result->scales.assign(floats_of(*scales).begin(), floats_of(*scales).end());
+  if (!scales || scales->element_count() < shape.count()) return {};
+  GroupScales groups;
+  groups.scales.assign(floats_of(*scales).begin(), floats_of(*scales).end());
+  Integers zeros{{}, weight.bits, weight.is_signed};
+  const bool has_zeros = weight.zeros != no_tensor && !is_floating(from_onnx(tensors[weight.zeros].tensor->data_type));
+  if (has_zeros) zeros.bytes = contents.of(tensors[weight.zeros]);
+  groups.zeros = zeros_of(zeros, shape, weight);
+  return groups;
+}
+
+std::optional<SampledTensor> dequantised(const FileTensors& tensors, Contents& contents,
+                                         const QuantisedWeight& weight) {
+  auto groups = stored_groups(tensors, contents, weight);
+  if (!groups) return {};
+  auto result = std::make_shared<Dequantiser>(
+      Dequantiser{.shape = GroupShape(weight.groups, weight.dims), .groups = std::move(*groups)});
   result->integers = {std::string(contents.of(tensors[weight.integers])), weight.bits, weight.is_signed};
   if (weight.layout == Layout::n_bits) result->row = result->shape.blocks() * result->shape.block;
   const std::int64_t needed = result->row > 0 ? result->shape.outer * result->row : element_count(weight.dims);
   if (result->integers.size() < needed) return {};
-  Integers zeros{{}, weight.bits, weight.is_signed};
-  const bool has_zeros = weight.zeros != no_tensor && !is_floating(from_onnx(tensors[weight.zeros].tensor->data_type));
-  if (has_zeros) zeros.bytes = contents.of(tensors[weight.zeros]);
-  result->zeros = zeros_of(zeros, result->shape, weight);
   return SampledTensor{weight.dims, [result](std::int64_t element) { return (*result)(element); }};
 }
 

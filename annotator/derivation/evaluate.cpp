@@ -287,8 +287,7 @@ struct Evaluation {
     };
     GroupScales computed;
     const GroupScales* groups = &computed;
-    const Expression scales{QuantiseStep{step.scheme, QuantiseStep::Part::scales}, {weight}};
-    const std::string key = sources.scales ? to_json(scales).dump() : "";
+    const std::string key = sources.scales ? scales_key(step.scheme, weight) : "";
     const auto known = sources.scales ? sources.scales->find(key) : KnownScales::iterator();
     if (sources.scales && known != sources.scales->end()) {
       groups = &known->second;
@@ -352,6 +351,10 @@ struct Evaluation {
 };
 
 }  // namespace
+
+std::string scales_key(const Scheme& scheme, const Expression& weight) {
+  return to_json(Expression{QuantiseStep{scheme, QuantiseStep::Part::scales}, {weight}}).dump();
+}
 
 TensorData evaluate(const Expression& expression, const Sources& sources) { return Evaluation{sources}.of(expression); }
 

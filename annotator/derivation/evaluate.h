@@ -16,6 +16,8 @@ namespace whence::derivation {
 
 // Scales and zero points by weight and scheme: a file stores them as tensors of their own.
 using KnownScales = std::map<std::string, GroupScales>;
+// Returns the key of a weight's scales.
+std::string scales_key(const Scheme& scheme, const Expression& weight);
 
 struct Sources {
   const Weights& weights;

@@ -284,3 +284,19 @@ def test_a_bias_that_does_not_fit_its_integers_is_refused(files_of, tmp_path):
     result = refit(old.tool("dynamo", "static"), old, new, tmp_path / "new.onnx", code=3)
     assert "E0211" in result.stderr and "layers.0.norm.bias" in result.stderr
     assert not (tmp_path / "new.onnx").exists()
+
+
+@pytest.mark.parametrize("tool", ["dynamic", "static_channels", "blocks_of_4_asymmetric"])
+def test_scales_are_kept_on_request(files_of, tmp_path, tool):
+    """The integers are the nearest ones with the old scales, computed here by the operators' definition."""
+    old, new = files_of("text"), files_of("text", 1)
+    refit(old.tool("dynamo", tool), old, new.weights, tmp_path / "new.onnx", "--keep-scales")
+    before, found = models.numbers_of(old.tool("dynamo", tool)), models.numbers_of(tmp_path / "new.onnx")
+    scales = [name for name in found if name.endswith(("_scale", "_scales")) and "bias" not in name]
+    assert scales and all(np.array_equal(found[name], before[name]) for name in scales)
+    if tool == "dynamic":
+        name = next(name for name in found if found[name].dtype == np.int8 and found[name].shape == (32, 128))
+        scale = found[name.removesuffix("_quantized") + "_scale"]
+        expected = [np.clip(np.rint(each.detach().numpy().T / scale), -128, 127)
+                    for key, each in new.model.named_parameters() if key.endswith("up.weight")]
+        assert any(np.array_equal(found[name], each) for each in expected)

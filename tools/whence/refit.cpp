@@ -24,6 +24,7 @@ ExitCode run(int argc, char** argv) {
   line.option("statement", "FILE", "instead of --base: the statement of `whence attest`");
   line.option("weights,w", "FILE", "the new checkpoint");
   line.option("lora", "FILE", "an adapter of PEFT, which is added to the new checkpoint, or else to --base");
+  line.flag("keep-scales", "keep the scales and zero points of weights; numbers beyond their range are cut off");
   line.option("sidecar,s", "FILE", "the sidecar of the model, whose constants no checkpoint holds");
   declare_model_output(line, "the file to write", Target::another_file);
   line.example("whence refit bert.int8.onnx --base bert.safetensors --weights finetuned.safetensors -o new.onnx");
@@ -34,6 +35,7 @@ ExitCode run(int argc, char** argv) {
                                                                   .statement = line.text_or("statement", ""),
                                                                   .weights = line.text_or("weights", ""),
                                                                   .lora = line.text_or("lora", ""),
+                                                                  .keep_scales = line.has("keep-scales"),
                                                                   .sidecar = line.text_or("sidecar", ""),
                                                                   .output = line.text_or("output", ""),
                                                                   .overwrite = line.has("overwrite")});

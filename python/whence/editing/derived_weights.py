@@ -138,7 +138,7 @@ def attest(model: Model, weights: Checkpoint, *, sidecar: str | os.PathLike[str]
 def refit(model: Model, weights: Checkpoint | None = None, *, base: Checkpoint | None = None,
           statement: str | os.PathLike[str] | None = None, lora: str | os.PathLike[str] | None = None,
           sidecar: str | os.PathLike[str] | None = None, output: str | os.PathLike[str] | None = None,
-          overwrite: bool = False) -> RefitReport:
+          keep_scales: bool = False, overwrite: bool = False) -> RefitReport:
     """Puts new weights into an exported, optimised, quantised file, by the steps that gave each tensor its bytes.
 
     weights    the new checkpoint, as for ``attest``.
@@ -146,12 +146,13 @@ def refit(model: Model, weights: Checkpoint | None = None, *, base: Checkpoint |
     lora       an adapter of PEFT, its file or folder; it is added to ``weights``, or else to ``base``.
     sidecar    the sidecar of the model, whose constants no checkpoint holds.
     output     the file to write; without it, everything is checked and nothing is written.
+    keep_scales  keep the scales and zero points of weights; numbers beyond their range are cut off.
     overwrite  replace existing weight files at the paths that the output needs.
 
     Raises WhenceError: E0211, listing each tensor or parameter that does not allow it; nothing is written then.
     """
     options = _given(("--statement", statement), ("--lora", lora), ("--sidecar", sidecar), ("-o", output))
-    options += ["--overwrite"] if overwrite else []
+    options += [flag for flag, is_set in (("--keep-scales", keep_scales), ("--overwrite", overwrite)) if is_set]
     with _checkpoint(weights) as new, _checkpoint(base) as old:
         raw = run_json("refit", model, *_given(("--weights", new), ("--base", old)), *options)
     return RefitReport(Path(output) if output else None, raw["replaced"], raw["constants"], raw["calibrated"],
