@@ -155,7 +155,7 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
         return "not observable: the file does not run that far"
     file, calls = part.flow.file, part.measurement.calls
     nodes = [each.point.fused_node for each in results if each.point.fused_node is not None]
-    nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
+    nodes = nodes or calls.nodes_of(call)
     if not nodes:
         return "not observable: no node in the file belongs to it"
     first_observed = part.flow.first_observed(nodes)

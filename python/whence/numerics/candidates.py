@@ -53,6 +53,10 @@ class Calls:
             self._counts[call.module] = self._counts.get(call.module, 0) + 1
         self.enclosing: list[frozenset[int]] = [frozenset(self._with_parents(at)) for at in range(len(run.calls))]
         self.calls_of_node: list[tuple[int, ...]] = [self._of(node) for node in file.nodes]
+        self._nodes: dict[int, list[Node]] = {}
+        for node in file.nodes:
+            for at in frozenset().union(*(self.enclosing[each] for each in self.calls_of_node[node.at])):
+                self._nodes.setdefault(at, []).append(node)
         self._has_other_modules = any(module for node in file.nodes for module in node.modules)
 
     def _with_parents(self, at: int | None) -> Iterator[int]:
@@ -84,6 +88,10 @@ class Calls:
         """Returns true if the node belongs only to this call and calls inside it."""
         calls = self.calls_of_node[node.at]
         return bool(calls) and all(call in self.enclosing[at] for at in calls)
+
+    def nodes_of(self, call: int) -> Sequence[Node]:
+        """Returns the nodes that belong to this call or calls inside it, and maybe to others, in the file's order."""
+        return self._nodes.get(call, ())
 
     def touches(self, node: Node, call: int) -> bool:
         return any(call in self.enclosing[at] for at in self.calls_of_node[node.at])
@@ -172,9 +180,7 @@ def _values_from(file: File, calls: Calls, call: int) -> list[str]:
     """Returns values that nodes of the call compute and other nodes read, sorted so that values computed only by the
     call are last."""
     exclusive, shared = [], []
-    for node in file.nodes:
-        if not calls.touches(node, call):
-            continue
+    for node in calls.nodes_of(call):
         for name in node.outputs:
             if name and name not in file.constants and (name in file.outputs or any(
                     not calls.within(reader, call) for reader in file.readers.get(name, ()))):
@@ -185,9 +191,9 @@ def _values_from(file: File, calls: Calls, call: int) -> list[str]:
 def _constants_of_parent(file: File, calls: Calls, point: Point) -> list[str]:
     """Returns the enclosing call's constants if the export folded the module into a constant."""
     enclosing = calls.run.calls[point.returned_by[-1]].parent
-    if enclosing is None or any(calls.touches(node, at) for node in file.nodes for at in point.returned_by):
+    if enclosing is None or any(calls.nodes_of(at) for at in point.returned_by):
         return []
-    names = (name for node in file.nodes if calls.touches(node, enclosing) and not set(node.outputs) <= file.constants
+    names = (name for node in calls.nodes_of(enclosing) if not set(node.outputs) <= file.constants
             for name in node.inputs if name in file.constants)
     return [name for name in dict.fromkeys(names) if file.elements.get(name) == point.recorded.count]
 
@@ -203,5 +209,5 @@ def _values_of_unknown_nodes(file: File, calls: Calls, point: Point) -> list[str
 def _inputs_of(file: File, calls: Calls, call: int) -> list[str]:
     """Returns values that nodes of the call read and other nodes compute."""
     return list(dict.fromkeys(
-        name for node in file.nodes if calls.within(node, call) for name in file.data_inputs(node)
+        name for node in calls.nodes_of(call) if calls.within(node, call) for name in file.data_inputs(node)
         if name in file.producer and not calls.within(file.producer[name], call)))
