@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..values.value_file import ModuleCall, Recorded, Run
 from .annotated_file import File, Node
+from .quantised_values import is_qlinear
 from .recorded_program import RecordedProgram, Result
 
 _MAX_CANDIDATES = 8  # for each point
@@ -152,7 +153,8 @@ def values_of(file: File, nodes: Sequence[Node], operation: int, output: int) ->
     a tool quantised for the operation, although their nodes also belong to it."""
     ends = [node for node in nodes if node.operations[-1] == operation and not _quantises_input(file, node, nodes)]
     results = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
-    return [name for names in results for name in names if name and _is_read_elsewhere(file, name, ends)]
+    return [name for names in results for name in names if name and _is_read_elsewhere(file, name, ends)
+            and not _is_without_bias(file, name)]
 
 
 def _quantises_input(file: File, node: Node, nodes: Sequence[Node]) -> bool:
@@ -160,6 +162,14 @@ def _quantises_input(file: File, node: Node, nodes: Sequence[Node]) -> bool:
     consumers = {each.at for each in nodes if each.op_type not in _QUANTISE_OPS}
     return node.op_type in _QUANTISE_OPS and any(reader.at in consumers for name in node.outputs
                                                  for reader in file.readers.get(name, ()))
+
+
+def _is_without_bias(file: File, value: str) -> bool:
+    """Returns true if a node of unknown operation reads the value of a QLinear operator: quantisers leave out the metadata of
+    the node that adds a bias."""
+    node = file.producer.get(value)
+    return node is not None and is_qlinear(node.op_type) and any(
+        is_qlinear(reader.op_type) and not reader.operations for reader in file.readers.get(value, ()))
 
 
 def program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:
