@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 
-from .command.arguments import run_guarded
+from .command.arguments import run_guarded, run_module
 from .command.binary import binary
 from .command.process import environment
-from .errors import error
 
 
 # Subcommands of the binary that this package runs if they have the option.
@@ -24,7 +22,7 @@ def _python_module(name: str, options: list[str]) -> str | None:
         option, module = _OPTIONS[name]
         own = options[:options.index("--")] if "--" in options else options
         return module if any(each == option or each.startswith(option + "=") for each in own) else None
-    return {"accuracy": "numerics.command_line", "sensitivity": "quantising.command_line",
+    return {"accuracy": "numerics.crash_guard", "sensitivity": "quantising.command_line",
             "fleet": "fleet.command_line", "recorder": "recorder.build"}.get(name)
 
 
@@ -42,14 +40,7 @@ def main() -> int:
             subcommand = [name, "--python", sys.executable] if name == "doctor" and not has_python else sys.argv[1:2]
             # This Python's settings do not apply to the one that --python specifies.
             os.execve(str(binary()), ["whence", *subcommand, *rest], dict(os.environ) if has_python else environment())
-        try:
-            return importlib.import_module(f"whence.{module}").main(list(options))
-        except ModuleNotFoundError as missing:
-            if str(missing.name).partition(".")[0] == "whence":
-                raise
-            raise error("E0307", "needs_libtorch", f"`whence {name}` needs the Python package {missing.name}, which "
-                        f"{sys.executable} does not have", "set WHENCE_PYTHON to a Python that has it, or "
-                        f"pip install {missing.name}") from None
+        return run_module(name, module, options)
 
     return run_guarded(rest, run_subcommand)
 

@@ -60,15 +60,15 @@ def export_changed(tmp_path_factory):
 
 
 @pytest.fixture
-def run_main(capsys, monkeypatch):
-    """Runs a Python subcommand in this process, because PyTorch takes seconds to start, and checks the exit code.
-    Returns standard output and standard error as text."""
+def run_main(capfd, monkeypatch):
+    """Runs a Python subcommand in this process or a fork of it, because PyTorch takes seconds to start, and checks the exit
+    code. Returns standard output and standard error as text."""
     from whence.__main__ import main
 
     def run(*arguments, code=0):
         monkeypatch.setattr(sys, "argv", ["whence", *map(str, arguments)])
         exit_code = main()
-        output = capsys.readouterr()
+        output = capfd.readouterr()
         assert exit_code == code, f"exit {exit_code}, not {code}\n{output.out[-2000:]}\n{output.err[-4000:]}"
         return output
     return run

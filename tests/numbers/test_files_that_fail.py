@@ -92,6 +92,24 @@ def test_a_first_node_that_fails_is_named(pooled, tmp_path):
     assert report.first.module == "stem" and report.first.failure and report.observable == 0
 
 
+@pytest.mark.parametrize(("module", "op_type", "operator", "named"), [
+    ("head", "ReduceProd", "prod.dim_int", "head"), ("mix", "Gemm", "linear.default", "")])
+def test_the_only_operation_of_an_operator_names_the_module_of_a_node_that_states_one_around_it(
+        pooled, tmp_path, module, op_type, operator, named):
+    """The model has one product and two linear layers."""
+    def change(graph):
+        node = node_of(graph, module, op_type)
+        node.op_type = "NoSuchOperator"
+        del node.metadata_props[:]
+        for key, value in (("pkg.whence.module", ""), ("pkg.whence.confidence", "ancestor"), (
+                "pkg.torch.onnx.fx_node", f"%x : [num_users=1] = call_function[target=torch.ops.aten.{operator}](args = (%y,))")):
+            node.metadata_props.add(key=key, value=value)
+
+    _, report = changed(pooled, tmp_path, change)
+    assert report.first.failure and (report.first.module, report.first.operation) == (named, f"aten::{operator.split('.')[0]}")
+    assert report.first.suspects == (named,)
+
+
 def test_the_command_names_the_node_that_fails_and_exits_with_findings(pooled, tmp_path):
     path, _ = changed(pooled, tmp_path, fail_to_load)
     before = path.read_bytes()

@@ -3,6 +3,8 @@ nodes, and on differences that do not last. Each report's rows must agree with i
 
 import json
 import math
+import subprocess
+import sys
 
 import jsonschema
 import numpy
@@ -117,6 +119,34 @@ def test_a_correct_file_has_no_differences(tmp_path, kind, options):
         report = whence.accuracy(tmp_path / "q.onnx", values, sidecar=sidecar)
         assert report.first is None and report.beginnings == () and "no module differs" in str(report), str(report)
         assert {row.status for row in report.modules} <= {"equal", "not observable"}
+
+
+def scale_initializer(path, name, factor):
+    model = onnx.load(path)
+    tensor = next(each for each in model.graph.initializer if each.name == name)
+    tensor.CopyFrom(numpy_helper.from_array((numpy_helper.to_array(tensor) * factor).astype(numpy.float32), name))
+    onnx.save(model, path)
+
+
+def test_a_wrong_module_between_quantised_operators_is_named(tmp_path):
+    """No value between the QLinearConvs is a floating-point number. The bundle fails, and not with the right scale."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.Conv2d(6, 6, 3), nn.Conv2d(6, 6, 1), nn.Conv2d(6, 4, 1)).eval()
+    whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
+    values = whence.record_values(model, (IMAGES[0],), full=["**"])
+    quantise(tmp_path / "m.onnx", tmp_path / "q.onnx", quant_format=QuantFormat.QOperator, per_channel=False)
+    nodes = [node for node in onnx.load(tmp_path / "q.onnx").graph.node if node.op_type == "QLinearConv"]
+    assert len(nodes) == 4 and not whence.accuracy(tmp_path / "q.onnx", values).beginnings
+    scale_initializer(tmp_path / "q.onnx", nodes[1].input[4], 2)
+    report = whence.accuracy(tmp_path / "q.onnx", values, sidecar=tmp_path / "m.whence.json", repro=tmp_path / "bundle",
+                             all_faults=True)
+    assert_consistent(report)
+    assert report.first.module == "1" and list(report.first.nodes) == [nodes[1].name], str(report)
+    assert [each.module for each in report.faults] == ["1"], str(report)
+    ran = [sys.executable, tmp_path / "bundle" / "reproduce.py"]
+    assert subprocess.run(ran, capture_output=True, check=False).returncode == 1, report.bundle
+    scale_initializer(tmp_path / "bundle" / "piece.onnx", nodes[1].input[4], 0.5)
+    assert subprocess.run(ran, capture_output=True, check=False).returncode == 0
 
 
 def value_of(path, name):

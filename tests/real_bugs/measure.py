@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -54,6 +55,15 @@ def report_of(file: Path, sidecar: Path, values: Path, annotated: Path) -> dict[
             "notes": list(report.notes), "seconds": round(time.monotonic() - start, 2)}
 
 
+def bundle_of(folder: Path, sidecar: Path, values: Path) -> str:
+    """Returns what `--repro` states of the wrong file: how many nodes it wrote, whose script fails, or why none."""
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            return whence.accuracy(folder / "wrong.annotated.onnx", values, sidecar=sidecar, repro=Path(place) / "bundle").bundle
+        except Exception as failure:
+            return f"no bundle was written: {failure}"
+
+
 def measure(bug: Bug) -> dict[str, Any]:
     """Returns the reports on both files."""
     folder = FILES / bug.name
@@ -65,7 +75,8 @@ def measure(bug: Bug) -> dict[str, Any]:
     recorded = round(time.monotonic() - start, 2)
     return {"recording_seconds": recorded,
             **{side: report_of(folder / f"{side}.onnx", sidecar, values, folder / f"{side}.annotated.onnx")
-               for side in SIDES}}
+               for side in SIDES},
+            "bundle": bundle_of(folder, sidecar, values)}
 
 
 def main() -> int:

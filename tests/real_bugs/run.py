@@ -11,6 +11,8 @@ import argparse
 import inspect
 import json
 import os
+import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -106,11 +108,21 @@ def row_of(bug: Bug) -> dict[str, Any]:
            "operation": bug.operation, "whence": wrong, "module_named": names_module(bug, wrong),
            "operation_named": names_operation(bug, wrong), "line_named": names_line(bug, wrong),
            "seconds": wrong.get("seconds"),
-           "alarm": "module" not in right or right["module"] is not None, "right": right}
+           "bundle": result.get("bundle", ""), "alarm": "module" not in right or right["module"] is not None, "right": right}
     for peer in peers.PEERS:
         answer = json.loads((FILES / bug.name / f"peer-{peer}.json").read_text())
         row[peer] = {**answer, "module_named": names_module(bug, answer), "operation_named": names_operation(bug, answer)}
     return row
+
+
+def bundles(rows: list[dict[str, Any]]) -> str:
+    """Returns how many bundles were written, and their shares of the nodes. A bundle is only written if its script fails."""
+    found = [re.match(r"(\d+) of (\d+) nodes were written", row["bundle"]) for row in rows]
+    shares = [int(each[1]) / int(each[2]) for each in found if each]
+    text = f"`--repro` writes a bundle that fails without whence for {share(len(shares), len(rows))}."
+    return text if not shares else text + f" It has\n{100 * statistics.median(shares):.0f} % of the nodes in the median, " \
+        f"{100 * max(shares):.0f} % at most; the models have {statistics.median(int(each[2]) for each in found if each):.0f} " \
+        "nodes in the median."
 
 
 def share(part: int, of: int) -> str:
@@ -131,7 +143,7 @@ def totals(rows: list[dict[str, Any]]) -> str:
         lines.append(f"| {title} | {share(modules, len(rows))} | {share(operations, len(with_operation))} |")
     inside = share(sum(row["line_named"] for row in rows), len(rows))
     lines += ["", f"whence names a line of the module's class in {inside}. "
-              f"Its alarms on right files: {sum(row['alarm'] for row in rows)} of {len(rows)}.", "",
+              f"Its alarms on right files: {sum(row['alarm'] for row in rows)} of {len(rows)}.", "", bundles(rows), "",
               "| bugs of | bugs | whence: module | whence: operation | best other tool: module |", "|---|--:|--:|--:|--:|"]
     for tool in sorted({row["name"].split("-")[0] for row in rows}):
         group = [row for row in rows if row["name"].split("-")[0] == tool]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -38,6 +39,18 @@ def run_guarded(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -
         for entry in failure.diagnostics:
             print(entry, file=sys.stderr)
         return _exit_code(failure.code)
+
+
+def run_module(name: str, module: str, options: Sequence[str], **settings: bool) -> int:
+    """Imports a module of this package and runs its ``main``. Raises WhenceError E0307 if a Python package is missing."""
+    try:
+        return importlib.import_module(f"whence.{module}").main(list(options), **settings)
+    except ModuleNotFoundError as missing:
+        if str(missing.name).partition(".")[0] == "whence":
+            raise
+        raise error("E0307", "needs_libtorch", f"`whence {name}` needs the Python package {missing.name}, which "
+                    f"{sys.executable} does not have", "set WHENCE_PYTHON to a Python that has it, or "
+                    f"pip install {missing.name}") from None
 
 
 def _exit_code(code: str) -> int:

@@ -104,6 +104,12 @@ class File:
         """Returns the number of elements of each initializer."""
         return {each.name: math.prod(each.dims) for each in self.model.graph.initializer}
 
+    @cached_property
+    def scalars(self) -> dict[str, Any]:
+        """Returns the initializers with one element that are stored in the file itself."""
+        return {each.name: each for each in self.model.graph.initializer if self.elements[each.name] == 1
+                and each.data_location != each.EXTERNAL}
+
     @property
     def inputs(self) -> list[str]:
         initializers = {each.name for each in self.model.graph.initializer}

@@ -183,7 +183,7 @@ class _Comparison:
             found.append(part)
             measured = part.first.measured
             actual = dict(self.start(part.flow.file).take(feed, [measured.value])).get(measured.value)
-            value = None if actual is None else corrected_values.correct_value(self.recorded, measured, actual)
+            value = None if actual is None else corrected_values.correct_value(part.flow.file, self.recorded, measured, actual)
             if part.failure is not None or value is None or measured.value in corrections.supplied or len(found) == _MAX_FAULTS:
                 return found, (f"differences after {measured.value} are not separated from it: it was not recorded "
                                f"completely (full=), or the file does not run")

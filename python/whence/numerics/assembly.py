@@ -155,7 +155,7 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
         return "not observable: the file does not run that far"
     file, calls = part.flow.file, part.measurement.calls
     nodes = [each.point.fused_node for each in results if each.point.fused_node is not None]
-    nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
+    nodes = nodes or calls.nodes_of(call)
     if not nodes:
         return "not observable: no node in the file belongs to it"
     first_observed = part.flow.first_observed(nodes)
@@ -175,9 +175,13 @@ def first_difference(part: Part, beginning: Beginning) -> FirstDifference:
     if primary is not None and len(set(suspects)) > 1:
         module, call = primary
     merged = _merged(part.flow, origin.nodes, part.program)
+    inner = _call_inside(part, origin.nodes, operation, module)
     if merged is not None:
         (module, call), operation, source, stack = merged
         suspects.insert(0, module)
+    elif inner is not None:
+        module, call = inner
+        suspects = [module]
     figures = beginning.measured.figures
     return FirstDifference(module, call, tuple(dict.fromkeys(suspects)),
                            operation, source, beginning.measured.value, tuple(node.title for node in origin.nodes),
@@ -210,6 +214,16 @@ def _merged(flow: Flow, nodes: list[Node],
         return None
     stack = program.stacks[number] if number < len(program.stacks) else ()
     return program.calls[number], program.targets[number], _line(stack), stack
+
+
+def _call_inside(part: Part, nodes: list[Node], operation: str, module: str) -> tuple[str, int] | None:
+    """Returns the call of the only recorded operation of this operator inside the module, if the nodes state only a module
+    around their own."""
+    if part.program is None or not operation or any(node.confidence != "ancestor" for node in _computing(nodes) or nodes):
+        return None
+    calls = [call for call, target in zip(part.program.calls, part.program.targets, strict=True) if target == operation
+             and (not module or call[0] == module or call[0].startswith(module + "."))]
+    return calls[0] if len(calls) == 1 else None
 
 
 def _line(stack: Stack) -> str:
@@ -248,9 +262,13 @@ def _failed(part: Part, failure: Failure) -> FirstDifference:
     operation, source, stack = _operation(part.flow.file, [main], part.program)
     module, call, suspects = node.primary, node.call, node.modules
     merged = _merged(part.flow, [node], part.program)
+    inner = _call_inside(part, [node], operation, module)
     if merged is not None:
         (module, call), operation, source, stack = merged
         suspects = tuple(dict.fromkeys((module, *suspects)))
+    elif inner is not None:
+        module, call = inner
+        suspects = (module,)
     return FirstDifference(module, call, suspects, operation, source, node.outputs[0], (node.title,),
                            math.inf, math.inf, False, 0.0, stack=stack, failure=failure.message)
 

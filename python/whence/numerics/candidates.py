@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..values.value_file import ModuleCall, Recorded, Run
 from .annotated_file import File, Node
+from .quantised_values import is_qlinear
 from .recorded_program import RecordedProgram, Result
 
 _MAX_CANDIDATES = 8  # for each point
@@ -53,6 +54,10 @@ class Calls:
             self._counts[call.module] = self._counts.get(call.module, 0) + 1
         self.enclosing: list[frozenset[int]] = [frozenset(self._with_parents(at)) for at in range(len(run.calls))]
         self.calls_of_node: list[tuple[int, ...]] = [self._of(node) for node in file.nodes]
+        self._nodes: dict[int, list[Node]] = {}
+        for node in file.nodes:
+            for at in frozenset().union(*(self.enclosing[each] for each in self.calls_of_node[node.at])):
+                self._nodes.setdefault(at, []).append(node)
         self._has_other_modules = any(module for node in file.nodes for module in node.modules)
 
     def _with_parents(self, at: int | None) -> Iterator[int]:
@@ -84,6 +89,10 @@ class Calls:
         """Returns true if the node belongs only to this call and calls inside it."""
         calls = self.calls_of_node[node.at]
         return bool(calls) and all(call in self.enclosing[at] for at in calls)
+
+    def nodes_of(self, call: int) -> Sequence[Node]:
+        """Returns the nodes that belong to this call or calls inside it, and maybe to others, in the file's order."""
+        return self._nodes.get(call, ())
 
     def touches(self, node: Node, call: int) -> bool:
         return any(call in self.enclosing[at] for at in self.calls_of_node[node.at])
@@ -144,7 +153,8 @@ def values_of(file: File, nodes: Sequence[Node], operation: int, output: int) ->
     a tool quantised for the operation, although their nodes also belong to it."""
     ends = [node for node in nodes if node.operations[-1] == operation and not _quantises_input(file, node, nodes)]
     results = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
-    return [name for names in results for name in names if name and _is_read_elsewhere(file, name, ends)]
+    return [name for names in results for name in names if name and _is_read_elsewhere(file, name, ends)
+            and not _is_without_bias(file, name)]
 
 
 def _quantises_input(file: File, node: Node, nodes: Sequence[Node]) -> bool:
@@ -152,6 +162,14 @@ def _quantises_input(file: File, node: Node, nodes: Sequence[Node]) -> bool:
     consumers = {each.at for each in nodes if each.op_type not in _QUANTISE_OPS}
     return node.op_type in _QUANTISE_OPS and any(reader.at in consumers for name in node.outputs
                                                  for reader in file.readers.get(name, ()))
+
+
+def _is_without_bias(file: File, value: str) -> bool:
+    """Returns true if a node of unknown operation reads the value of a QLinear operator: quantisers leave out the metadata of
+    the node that adds a bias."""
+    node = file.producer.get(value)
+    return node is not None and is_qlinear(node.op_type) and any(
+        is_qlinear(reader.op_type) and not reader.operations for reader in file.readers.get(value, ()))
 
 
 def program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:
@@ -172,9 +190,7 @@ def _values_from(file: File, calls: Calls, call: int) -> list[str]:
     """Returns values that nodes of the call compute and other nodes read, sorted so that values computed only by the
     call are last."""
     exclusive, shared = [], []
-    for node in file.nodes:
-        if not calls.touches(node, call):
-            continue
+    for node in calls.nodes_of(call):
         for name in node.outputs:
             if name and name not in file.constants and (name in file.outputs or any(
                     not calls.within(reader, call) for reader in file.readers.get(name, ()))):
@@ -185,9 +201,9 @@ def _values_from(file: File, calls: Calls, call: int) -> list[str]:
 def _constants_of_parent(file: File, calls: Calls, point: Point) -> list[str]:
     """Returns the enclosing call's constants if the export folded the module into a constant."""
     enclosing = calls.run.calls[point.returned_by[-1]].parent
-    if enclosing is None or any(calls.touches(node, at) for node in file.nodes for at in point.returned_by):
+    if enclosing is None or any(calls.nodes_of(at) for at in point.returned_by):
         return []
-    names = (name for node in file.nodes if calls.touches(node, enclosing) and not set(node.outputs) <= file.constants
+    names = (name for node in calls.nodes_of(enclosing) if not set(node.outputs) <= file.constants
             for name in node.inputs if name in file.constants)
     return [name for name in dict.fromkeys(names) if file.elements.get(name) == point.recorded.count]
 
@@ -203,5 +219,5 @@ def _values_of_unknown_nodes(file: File, calls: Calls, point: Point) -> list[str
 def _inputs_of(file: File, calls: Calls, call: int) -> list[str]:
     """Returns values that nodes of the call read and other nodes compute."""
     return list(dict.fromkeys(
-        name for node in file.nodes if calls.within(node, call) for name in file.data_inputs(node)
+        name for node in calls.nodes_of(call) if calls.within(node, call) for name in file.data_inputs(node)
         if name in file.producer and not calls.within(file.producer[name], call)))

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command.arguments import Parser, run_guarded
+from ..command.arguments import Parser
 from ..files.atomic_files import require_apart
 from . import file_inputs, format_options, model_structure
 
 if TYPE_CHECKING:
     from .report import AccuracyReport
 
-CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -82,37 +79,29 @@ def parser() -> Parser:
     return options
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Runs the command in a process of its own. If ONNX Runtime crashes there, runs it again, with the runtime in further
-    processes, to find the node. Runs it in this process if another thread of Python runs, because it may hold locks.
-    """
-    if threading.active_count() > 1:
-        return _run(arguments)
-    child = os.fork()
-    if child == 0:
-        os._exit(run_guarded(arguments, _run))
-    signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
-    status = _wait(child)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if os.WIFEXITED(status):
-        return os.WEXITSTATUS(status)
-    if os.WTERMSIG(status) not in CRASHES:
-        os.kill(os.getpid(), os.WTERMSIG(status))
-    return _run(arguments, isolated=True)
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Lets PyTorch use one thread. Comparing a tensor takes a millisecond; on a busy machine, waiting for more threads takes
+    many times as long."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
-def _wait(child: int) -> int:
-    """Waits for the process, which gets the same Ctrl-C."""
-    while True:
-        try:
-            return os.waitpid(child, 0)[1]
-        except KeyboardInterrupt:
-            continue
-
-
-def _run(arguments: Sequence[str], isolated: bool = False) -> int:
+def main(arguments: Sequence[str], isolated: bool = False) -> int:
+    """Runs the command; with ``isolated``, ONNX Runtime in processes of its own."""
     options = parser()
     args = options.parse_args(arguments)
+    with nullcontext() if args.model else _one_thread():  # the model runs in PyTorch
+        return _run(options, args, isolated)
+
+
+def _run(options: Parser, args: argparse.Namespace, isolated: bool) -> int:
     for option, value in vars(args).items():
         if value == "":
             options.error(f"--{option.replace('_', '-')} is empty")

@@ -7,18 +7,19 @@ from dataclasses import replace
 import torch
 
 from ..values.value_file import Values
+from . import quantised_values
 from .annotated_file import File
 from .measurements import Measured
 from .ort_session import value_info
 
 
-def correct_value(values: Values, measured: Measured, actual: torch.Tensor) -> torch.Tensor | None:
+def correct_value(file: File, values: Values, measured: Measured, actual: torch.Tensor) -> torch.Tensor | None:
     """Returns the recorded tensor with the dtype and, if it has as many elements, the sizes of ``actual``, the file's
     value. Returns None if the tensor was not recorded completely, or has other axes in the file."""
     recorded = measured.point.recorded
     if recorded.form != "whole" or measured.figures.layout or recorded.dtype.startswith(("complex", "q")):
         return None
-    tensor = values.whole(recorded).to(actual.dtype)
+    tensor = quantised_values.quantised(file, measured.value, values.whole(recorded), actual)
     return tensor.reshape(actual.shape) if tensor.numel() == actual.numel() else tensor
 
 

@@ -130,7 +130,7 @@ def corrected(flow: Flow, limits: Limits, beginnings: list[Beginning],
         checked.add(at)
         own_error = isolated_errors.relative[call.module, call.call]
         beginning = _call_beginning(flow, limits, at)
-        nodes = [node for node in flow.file.nodes if calls.touches(node, at)]
+        nodes = calls.nodes_of(at)
         is_quantised = flow.quantise(nodes) or flow.is_quantised(beginning.measured.value)
         # The rounding errors of inner modules accumulate in the enclosing module.
         inner_error = max((isolated_errors.relative.get((other.module, other.call), 0.0)

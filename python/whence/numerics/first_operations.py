@@ -45,7 +45,7 @@ def _points(flow: Flow, first: Beginning, program: RecordedProgram) -> Iterator[
         call = calls.index_of(*program.calls[number])
         for output, result in enumerate(recorded[number].results):
             operation_values = [name for name in values_of(flow.file, nodes[number], number, output)
-                                if name not in flow.observed]
+                                if name not in flow.observed and name not in flow.file.constants]
             if operation_values and call is not None:
                 yield Point(result, [call], operation_values=operation_values)
 

@@ -17,7 +17,7 @@ from ..errors import error, require_path
 from ..values import archives
 from ..values.value_file import Recorded, Run, Values
 from ..values.value_recorder import Recorder, run_recorded, tensors_of
-from . import tensor_differences
+from . import quantised_values, tensor_differences
 from .measurements import Measured, Measurement
 from .runtimes import Runtime
 from .value_flow import Flow
@@ -64,7 +64,7 @@ def measure(flow: Flow, values: Values, run: Run, model: Any, runtime: Runtime, 
     isolated_errors = IsolatedErrors()
     suspects = _suspects(flow.measurement, run, min_difference)
     for part in _split_into_rounds(suspects, memory):
-        file_tensors = _file_tensors(flow.measurement, values, part, runtime)
+        file_tensors = _file_tensors(flow, values, part, runtime)
         recorder = _IsolatedRunner(model, values, part, file_tensors, isolated_errors)
         result = run_recorded(recorder, model, *_arguments(model, values, run))
         _require_recorded(values, run, result)
@@ -116,9 +116,10 @@ def _split_into_rounds(suspects: Mapping[CallKey, Suspect], memory: int) -> Iter
         yield part
 
 
-def _file_tensors(measurement: Measurement, values: Values, suspects: Mapping[CallKey, Suspect],
+def _file_tensors(flow: Flow, values: Values, suspects: Mapping[CallKey, Suspect],
                   runtime: Runtime) -> dict[str, torch.Tensor]:
     """Returns the file's tensors by the keys of the recorded tensors, with the recorded sizes and order of axes."""
+    measurement = flow.measurement
     observed = {each.point.recorded.key: each for each in measurement.points if each.value is not None}
     recorded_of: dict[str, list[Recorded]] = {}
     for suspect in suspects.values():
@@ -128,6 +129,7 @@ def _file_tensors(measurement: Measurement, values: Values, suspects: Mapping[Ca
     file_tensors = {}
     for name, tensor in runtime.take(measurement.feed.tensors, list(recorded_of)):
         for recorded in recorded_of[name]:
+            tensor = quantised_values.dequantised(flow.file, name, tensor)
             layout = observed[recorded.key].figures.layout
             file_tensors[recorded.key] = tensor_differences.as_recorded(values, recorded, tensor, layout)
     return file_tensors

@@ -14,7 +14,7 @@ import torch
 from ..base.optional_packages import import_optional
 from ..errors import error
 from ..values.value_file import Run, Values
-from . import candidates as finding, file_inputs, model_structure
+from . import candidates as finding, file_inputs, model_structure, quantised_values
 from .annotated_file import File
 from .candidates import Calls, Point
 from .file_inputs import Feed, Overrides
@@ -128,6 +128,8 @@ def observed(file: File, values: Values, calls: Calls, points: list[Point], runt
         rounds += 1
         computed = runtime.take(feed.tensors, [name for name in names if name not in known])
         for name, tensor in itertools.chain(computed, ((name, known[name]) for name in names if name in known)):
+            if isinstance(tensor, torch.Tensor):
+                tensor = quantised_values.dequantised(file, name, tensor)
             for point in points_by_value.get(name, ()):
                 figures = compare(values, point.recorded, tensor, name in outputs, name in point.operation_values) \
                     if isinstance(tensor, torch.Tensor) else None
@@ -229,7 +231,7 @@ def _is_fused(file: File, value: str) -> bool:
     """Returns true if an operator of ONNX Runtime computes the value that may do more than the operation: FusedConv
     applies an activation."""
     node = file.producer.get(value)
-    return node is not None and node.domain.startswith("com.microsoft") and node.op_type not in QUANTISING
+    return node is not None and node.domain.startswith("com.microsoft") and not is_quantising(node.op_type)
 
 
 def _is_own_value(file: File, calls: Calls, value: str, call: int) -> bool:
@@ -274,6 +276,10 @@ _FLOAT32 = NumberFormat("float32", 1e-5, 1e-3, 1e-3, 2**-24)
 _FLOAT16 = NumberFormat("float16", 1e-3, 0.05, 0.05, 2**-11)
 
 
+def is_quantising(op_type: str) -> bool:
+    return op_type in QUANTISING or quantised_values.is_qlinear(op_type)
+
+
 def number_format_of(file: File) -> NumberFormat:
     proto = import_optional("onnx", "reading a model").TensorProto
     types = {node.op_type for node in file.nodes}
@@ -283,7 +289,7 @@ def number_format_of(file: File) -> NumberFormat:
     unquantised = _FLOAT16 if is_half else _FLOAT32
     if types & {"MatMulNBits", "GatherBlockQuantized"} or weights & {proto.INT4, proto.UINT4}:
         return NumberFormat("weights of 4 bits", 0.1, 0.5, unquantised.unquantised_limit, unquantised.epsilon)
-    if types & QUANTISING:
+    if any(map(is_quantising, types)):
         return NumberFormat("quantised to 8 bits", 0.08, 0.3, unquantised.unquantised_limit, unquantised.epsilon)
     if proto.BFLOAT16 in weights:
         return NumberFormat("bfloat16", 8e-3, 0.2, 0.2, 2**-8)

@@ -5,7 +5,8 @@ Four questions decide:
    or a comparison does.
 2. Does rounding their inputs change their results as much? Then rounding explains the difference: floor, remainder and
    nearest-neighbour sampling jump where an input crosses a boundary.
-3. Are the nodes right without rounding to 8 bits, and do the file's outputs agree? Then only the steps are coarse.
+3. Are the nodes right without rounding to 8 bits, and do the file's outputs agree? Then only the steps are coarse. QLinear
+   operators cannot run without rounding; their values have only coarse steps unless a later floating-point value differs.
 4. Would PyTorch's result in the place of theirs make later values wrong, which are right? Then they compute another
    value, because a tool moved a factor across it.
 """
@@ -21,7 +22,8 @@ import torch
 
 from ..errors import WhenceError
 from ..values.value_file import Values
-from . import node_pieces, ort_session, tensor_differences
+from . import node_pieces, ort_session, quantised_values, tensor_differences
+from .annotated_file import File
 from .corrected_values import correct_value
 from .first_differences import Beginning, Limits
 from .measurements import Measured
@@ -56,6 +58,8 @@ class Recomputation:
     def _begins(self, flow: Flow, limits: Limits, measured: Measured) -> bool:
         if measured.figures.form or measured.figures.not_finite:
             return True
+        if quantised_values.steps_of(flow.file, measured.value) is not None and not _is_shown(flow, limits, measured):
+            return False
         nodes = self._nodes_of(flow, measured)
         own = None if nodes is None else nodes.error(nodes.right_inputs)
         if own is None:
@@ -103,12 +107,26 @@ class Recomputation:
         except WhenceError:  # the nodes do not run alone, or ONNX Runtime is not installed
             return None
         reads = [each for each in reads if each.value in inputs]
-        right = {each.value: correct_value(self.recorded, each, inputs[each.value]) for each in reads}
+        right = {each.value: correct_value(flow.file, self.recorded, each, inputs[each.value]) for each in reads}
         errors = {each.value: each.figures.relative for each in reads
                   if right[each.value] is None and math.isfinite(each.figures.relative)}
-        return _Nodes(self.recorded, measured, model, session, inputs,
+        return _Nodes(flow.file, self.recorded, measured, model, session, inputs,
                       {name: tensor if right.get(name) is None else right[name] for name, tensor in inputs.items()},
                       errors, sum(flow.quantise([node]) for node in nodes))
+
+
+def _is_shown(flow: Flow, limits: Limits, measured: Measured) -> bool:
+    """Returns true if a later floating-point value differs."""
+    visited, pending = {measured.value}, [measured]
+    while pending:
+        for later in flow.next_observed(pending.pop().value)[0]:
+            if later.value in visited:
+                continue
+            if limits.above(flow, later) and quantised_values.steps_of(flow.file, later.value) is None:
+                return True
+            visited.add(later.value)
+            pending.append(later)
+    return False
 
 
 def _outputs_agree(flow: Flow, limits: Limits) -> bool:
@@ -125,6 +143,7 @@ def _limit(flow: Flow, limits: Limits, measured: Measured) -> float:
 class _Nodes:
     """The nodes of one value, ready to run."""
 
+    file: File
     recorded: Values
     measured: Measured
     model: Any
@@ -141,7 +160,7 @@ class _Nodes:
 
     def error(self, inputs: Mapping[str, torch.Tensor]) -> Figures | None:
         """Returns the difference of the result on these inputs from PyTorch's; None if the nodes do not run on them."""
-        return self._figures(_result(self.session, inputs))
+        return self._figures(self._result(inputs))
 
     def _figures(self, result: torch.Tensor | None) -> Figures | None:
         point = self.measured.point
@@ -151,7 +170,7 @@ class _Nodes:
     def rounding_error(self, own: Figures, epsilon: float) -> float:
         """Returns the largest finite difference that rounding the inputs makes, as the figures count it."""
         generator = torch.Generator().manual_seed(0)
-        return self._spread(own, (_result(self.session, {name: self._rounded(name, epsilon, generator) for name in self.inputs})
+        return self._spread(own, (self._result({name: self._rounded(name, epsilon, generator) for name in self.inputs})
                                   for _ in range(_TRIALS)))
 
     def unrounded_error(self) -> float:
@@ -160,20 +179,24 @@ class _Nodes:
             session = _session(node_pieces.without_rounding(self.model))
         except WhenceError:
             return math.inf
-        figures = self._figures(_result(session, self.right_inputs))
+        figures = self._figures(self._result(self.right_inputs, session))
         return math.inf if figures is None else figures.relative
 
+    def _result(self, inputs: Mapping[str, torch.Tensor], session: Any = None) -> torch.Tensor | None:
+        result = _result(session or self.session, inputs)
+        return None if result is None else quantised_values.dequantised(self.file, self.measured.value, result)
+
     def _spread(self, own: Figures, results: Iterable[torch.Tensor | None]) -> float:
-        right = _result(self.session, self.right_inputs)
+        right = self._result(self.right_inputs)
         errors = [float((each != right).double().mean()) if own.unequal is not None else tensor_differences.relative(right, each)
                   for each in results if each is not None and each.shape == right.shape]
         return max((each for each in errors if math.isfinite(each)), default=0.0)
 
     def _rounded(self, name: str, epsilon: float, generator: torch.Generator) -> torch.Tensor:
         """Returns the right input with an error that is as large as the file's, and as rounding. Exact numbers have none."""
-        right, actual = self.right_inputs[name], self.inputs[name]
+        right, actual = (quantised_values.dequantised(self.file, name, each[name]) for each in (self.right_inputs, self.inputs))
         if not right.is_floating_point():
-            return right
+            return self.right_inputs[name]
         exact = right.double()
         size = torch.where(exact == right.to(_EXACT).double(), 0.0, epsilon * exact.abs())
         size = size.clamp(min=self.errors.get(name, 0.0) * exact.abs())
@@ -182,7 +205,8 @@ class _Nodes:
         if right.shape == actual.shape:
             size = torch.maximum(size, (actual.double() - exact).abs())
         noise = 2 * torch.rand(right.shape, generator=generator, dtype=torch.float64) - 1
-        return torch.where(size > 0, exact + _WIDER * max(self.quantising, 1)**0.5 * size * noise, exact).to(right.dtype)
+        noisy = torch.where(size > 0, exact + _WIDER * max(self.quantising, 1)**0.5 * size * noise, exact)
+        return quantised_values.quantised(self.file, name, noisy, self.right_inputs[name])
 
 
 def _session(model: Any) -> Any:

@@ -17,7 +17,7 @@ import torch
 from ..base.optional_packages import import_optional
 from ..errors import error
 from ..values.value_file import Recorded, Values
-from . import node_pieces
+from . import node_pieces, quantised_values
 from .annotated_file import File, Node
 from .report import FirstDifference
 from .runtimes import Runtime
@@ -98,6 +98,7 @@ def write(folder: Path, file: File, piece: Piece, first: FirstDifference, values
             return "no bundle was written: numpy does not have bfloat16"
         # If the node does not run, the runtime infers the type.
         model = node_pieces.model_of(file, nodes, tensors, {piece.value: actual})
+        quantised_values.add_dequantised(file, model, piece.value)
         onnx.save(model, inside / "piece.onnx")
         _save_arrays(inside, tensors, values, piece.expected)
         (inside / "reproduce.py").write_text(_script(piece, first, runtime, limit), encoding="utf-8")

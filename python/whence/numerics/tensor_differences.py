@@ -196,14 +196,14 @@ def _sketch_figures(expected: Sketch, recorded: Recorded, view: _View) -> Figure
     if not _is_number_tensor(flat):
         unequal = float((sampled != expected.samples).double().mean())
         return _integer_figures(unequal, _largest(sampled.double() - expected.samples.double()), True, view.layout)
-    moments = sketching.moments(flat)
+    norm, counts = sketching.norm_of(flat)
     projected = sketching.projection(flat)
-    not_finite = tuple(int(each) for each in moments[1:4]) != expected.not_finite
+    not_finite = counts != expected.not_finite
     a, b = _wide(sampled), _wide(expected.samples)
     not_finite = not_finite or _not_finite_differs(a, b)
     finite = torch.isfinite(a) & torch.isfinite(b)
     difference = _length(projected.double() - expected.projection.double())
-    return _figures(difference, math.sqrt(float(moments[8])), expected.norm, _largest(a[finite] - b[finite]),
+    return _figures(difference, norm, expected.norm, _largest(a[finite] - b[finite]),
                     not_finite, True, view.layout)
 
 
@@ -280,11 +280,22 @@ def _distance(view: _View, indices: torch.Tensor, samples: torch.Tensor) -> floa
     """Returns the relative difference of the sampled elements. Copies only these elements."""
     if samples.numel() == 0:
         return 0.0
-    shape = view.tensor.shape
-    sampled = view.tensor[torch.unravel_index(indices, shape)] if shape else view.tensor.reshape(-1)
+    sampled = _elements(view.tensor, indices)
     if not _is_number_tensor(sampled):
         return float((sampled != samples).double().mean())
     a, b = _wide(sampled), _wide(samples)
     finite = torch.isfinite(a) & torch.isfinite(b)
     length = _length(b[finite])
     return _length(a[finite] - b[finite]) / length if length else float(_length(a[finite]) > 0)
+
+
+def _elements(tensor: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """Returns the elements at these indices in contiguous order. torch.unravel_index would import sympy, which takes most
+    of a second."""
+    if tensor.is_contiguous():
+        return tensor.view(-1)[indices]
+    axes = []
+    for size in reversed(tensor.shape):
+        axes.append(indices % size)
+        indices = indices // size
+    return tensor[tuple(reversed(axes))]

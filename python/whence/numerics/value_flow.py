@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from .annotated_file import File, Node
-from .measurements import Measured, Measurement, QUANTISING
+from .measurements import Measured, Measurement, is_quantising
 
 
 class Flow:
@@ -64,14 +64,14 @@ class Flow:
         return self.quantise(self.region(value)[0])
 
     def quantise(self, nodes: Iterable[Node]) -> bool:
-        return any(node.op_type in QUANTISING or any(name in self._low_bits for name in node.inputs) for node in nodes)
+        return any(is_quantising(node.op_type) or any(name in self._low_bits for name in node.inputs) for node in nodes)
 
     @cached_property
     def _low_bits(self) -> set[str]:
         """Returns the constants that are computed from quantised constants."""
         found: set[str] = set()
         for node in self.file.nodes:
-            if node.op_type in QUANTISING or any(name in found for name in node.inputs):
+            if is_quantising(node.op_type) or any(name in found for name in node.inputs):
                 found.update(name for name in node.outputs if name in self.file.constants)
         return found
 

@@ -29,6 +29,7 @@ MAX_COMPLETE = 2048  # maximum number of elements of tensors that are stored com
 SAMPLES = 1024
 BUCKETS = 251        # a prime, which spreads each channel over all buckets if there are 2^n channels
 _CHUNK = 1024        # number of elements that float32 sums with enough precision
+_MAX_NORM = 1e36     # maximum norm of a chunk whose sum of magnitudes certainly is finite in float32
 _ROWS = 256          # rows of signs; later rows repeat them, each multiplied by another sign
 
 PARTS = ("moments", "samples", "projection")
@@ -80,23 +81,42 @@ def _sample_positions(count: int) -> torch.Tensor:
 
 def moments(flat: torch.Tensor) -> torch.Tensor:
     count = flat.numel()
-    numbers = _as_numbers(flat)
-    finite = numbers
-    not_finite = [0, 0, 0]
-    if numbers.is_floating_point() and count and not bool(torch.isfinite(numbers.sum())):
-        not_finite = [int(torch.isnan(numbers).sum()), int(torch.isposinf(numbers).sum()),
-                      int(torch.isneginf(numbers).sum())]
-        finite = numbers[torch.isfinite(numbers)]
+    finite, not_finite = _finite(_as_numbers(flat))
     if finite.numel() == 0:
         return torch.tensor([count, *not_finite, math.inf, -math.inf, 0.0, 0.0, 0.0], dtype=torch.float64)
     lowest, highest = torch.aminmax(finite)
     return torch.tensor([count, *not_finite, float(lowest), float(highest), *_sums(finite)], dtype=torch.float64)
 
 
+def norm_of(flat: torch.Tensor) -> tuple[float, tuple[int, int, int]]:
+    """Returns two of the moments without the time for the others: ``Sketch.norm`` and ``Sketch.not_finite``."""
+    numbers = _as_numbers(flat)
+    end = _end_of_rows(numbers)
+    norms = torch.linalg.vector_norm(numbers[:end].view(-1, _CHUNK), 2, 1).double()
+    remainder = numbers[end:].double().square().sum()
+    if bool((norms < _MAX_NORM).all()) and bool(torch.isfinite(remainder)):
+        return math.sqrt(float(norms.square().sum() + remainder)), (0, 0, 0)
+    finite, not_finite = _finite(numbers)
+    return math.sqrt(_sums(finite)[2]), not_finite
+
+
+def _finite(numbers: torch.Tensor) -> tuple[torch.Tensor, tuple[int, int, int]]:
+    """Returns the finite elements, and the numbers of NaN, +inf and -inf."""
+    if not numbers.is_floating_point() or not numbers.numel() or bool(torch.isfinite(numbers.sum())):
+        return numbers, (0, 0, 0)
+    return numbers[torch.isfinite(numbers)], (int(torch.isnan(numbers).sum()), int(torch.isposinf(numbers).sum()),
+                                              int(torch.isneginf(numbers).sum()))
+
+
+def _end_of_rows(numbers: torch.Tensor) -> int:
+    """Returns the number of elements that float32 sums in chunks."""
+    return numbers.numel() // _CHUNK * _CHUNK if numbers.dtype == torch.float32 else 0
+
+
 def _sums(numbers: torch.Tensor) -> tuple[float, float, float]:
     """Returns sums of elements, magnitudes and squares. Sums chunks of float32 elements in float32, which is ten times
     faster."""
-    end = numbers.numel() // _CHUNK * _CHUNK if numbers.dtype == torch.float32 else 0
+    end = _end_of_rows(numbers)
     rows, remainder = numbers[:end].view(-1, _CHUNK), numbers[end:].double()
     parts = [rows.sum(1).double(), rows.abs().sum(1).double(),
              torch.linalg.vector_norm(rows, 2, 1).double().square()]
@@ -110,23 +130,24 @@ def projection(flat: torch.Tensor) -> torch.Tensor:
     """Returns float32[251]. Bucket c is the sum over all rows q of
     row_signs[q] * signs[q mod 256, c] * element[251 q + c]."""
     numbers = _as_numbers(flat)
-    if numbers.is_floating_point():
-        numbers = torch.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0) \
-            if not bool(torch.isfinite(numbers.sum())) else numbers
     dtype = torch.float64 if numbers.dtype == torch.float64 or not numbers.is_floating_point() else torch.float32
-    numbers = numbers.to(dtype)
-    buckets = torch.zeros(_ROWS, BUCKETS, dtype=dtype)
-    block = _ROWS * BUCKETS
-    blocks = numbers.numel() // block
-    signs = _row_signs(-(-numbers.numel() // BUCKETS)).to(dtype)
-    for at in range(blocks):  # a block fits into the processor's cache
-        rows = numbers[at * block:(at + 1) * block].view(_ROWS, BUCKETS)
-        buckets.addcmul_(rows, signs[at * _ROWS:(at + 1) * _ROWS].unsqueeze(1))
-    remainder = numbers[blocks * block:]
+    projected = _projected(numbers.to(dtype))
+    if not bool(torch.isfinite(projected).all()):
+        projected = _projected(torch.nan_to_num(numbers.to(dtype), nan=0.0, posinf=0.0, neginf=0.0))
+    return projected.float()
+
+
+def _projected(numbers: torch.Tensor) -> torch.Tensor:
+    buckets = torch.zeros(_ROWS, BUCKETS, dtype=numbers.dtype)
+    complete = numbers.numel() // BUCKETS
+    signs = _row_signs(-(-numbers.numel() // BUCKETS)).to(numbers.dtype)
+    for at in range(0, complete, _ROWS):  # a block fits into the processor's cache
+        rows = numbers[at * BUCKETS:min(at + _ROWS, complete) * BUCKETS].view(-1, BUCKETS)
+        buckets[:len(rows)].addcmul_(rows, signs[at:at + len(rows)].unsqueeze(1))
+    remainder = numbers[complete * BUCKETS:]
     if remainder.numel():
-        rows = torch.nn.functional.pad(remainder, (0, -remainder.numel() % BUCKETS)).view(-1, BUCKETS)
-        buckets[:rows.shape[0]] += rows * signs[blocks * _ROWS:].unsqueeze(1)
-    return (buckets * _signs().to(dtype)).sum(0).float()
+        buckets[complete % _ROWS, :remainder.numel()] += remainder * signs[complete]
+    return buckets.mul_(_signs()).sum(0)
 
 
 @functools.lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ entry "whence" contains the runs as JSON (docs/values.md).
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from ..files.atomic_files import require_writable, write_atomically
 from .sketch import BUCKETS, MOMENTS, PARTS, SAMPLES, Sketch
 
 VERSION = 1
+_MAX_SKETCHES = 4096  # maximum number of sketches that stay in memory, 24 MB
 _REMEDY = "record the values again: whence.record_values"
 
 
@@ -85,6 +87,9 @@ class Values(Printed):
     place: str                                   # the file, or a label for values in memory
     _get: Callable[[str], torch.Tensor]
 
+    def __post_init__(self) -> None:
+        self._sketch = functools.lru_cache(maxsize=_MAX_SKETCHES)(self._read_sketch)
+
     def _headline(self) -> str:
         calls = sum(len(run.calls) for run in self.runs)
         return f"{Path(self.place).name}: {counted(len(self.runs), 'run')}, {counted(calls, 'module call')}"
@@ -103,6 +108,9 @@ class Values(Printed):
         return tensor
 
     def sketch(self, recorded: Recorded) -> Sketch:
+        return self._sketch(recorded)
+
+    def _read_sketch(self, recorded: Recorded) -> Sketch:
         moments, samples, projection = (self._get(f"{recorded.key}:{part}") for part in PARTS)
         sizes = (moments.numel(), samples.numel(), projection.numel())
         if sizes != (len(MOMENTS), min(SAMPLES, recorded.count), BUCKETS):
