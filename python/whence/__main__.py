@@ -12,7 +12,8 @@ from .command.process import environment
 
 
 # Subcommands of the binary that this package runs if they have the option.
-_OPTIONS = {"annotate": ("--values", "numerics.annotate_command"), "carry": ("--check", "annotation.carry_command"),
+_OPTIONS = {"annotate": ("--values", "numerics.annotate_command"), "attest": ("--values", "editing.attest_command"),
+            "carry": ("--check", "annotation.carry_command"),
             "record": ("--values", "values.command_line"), "validate": ("--values", "numerics.validate_command")}
 
 

@@ -30,6 +30,14 @@ class Files:
         models.TOOLS[tool](self.export(exporter), target, self.name)
         return target
 
+    @functools.cache
+    def values(self) -> Path:
+        """Records two runs, on other inputs than those of the export and the calibration."""
+        target = self.folder / "model.values.safetensors"
+        whence.record_values(self.model, models.inputs_of(self.name, 2), target, more=[models.inputs_of(self.name, 3)],
+                             operations=True)
+        return target
+
     def record(self) -> None:
         with whence.record(self.sidecar):
             torch.export.export(self.model, models.inputs_of(self.name))

@@ -99,16 +99,45 @@ class Computed(nn.Module):
         return self.head((scores @ x.unsqueeze(1)).mean(1))
 
 
-def inputs_of(name: str) -> tuple:
-    torch.manual_seed(1)
-    return {"images": (torch.randn(1, 3, 8, 8),), "text": (torch.randint(0, 100, (2, 7)),),
-            "series": (torch.randn(2, 5, 8),), "computed": (torch.randn(2, 6, 8),)}[name]
+class Block(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm, self.linear, self.activation = nn.LayerNorm(size), nn.Linear(size, size), nn.Tanh()
+
+    def forward(self, x):
+        return x + self.activation(self.linear(self.norm(x)))
+
+
+class Pair(nn.Module):
+    """Operations whose order of inputs matters, on two inputs with the same sizes, and two results."""
+
+    def __init__(self, size=8):
+        super().__init__()
+        self.left, self.right = nn.Linear(size, size), nn.Linear(size, size)
+        self.register_buffer("mean", torch.linspace(-1, 1, size))
+        self.register_buffer("scale", torch.linspace(1, 2, size))
+        self.blocks = nn.ModuleList(Block(size) for _ in range(2))
+        self.head, self.other = nn.Linear(size, 5), nn.Linear(size, 5)
+
+    def forward(self, first, second):
+        x = torch.relu(self.left((first - self.mean) / self.scale)) - self.right(second)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x), self.other(x)
+
+
+def inputs_of(name: str, seed: int = 1) -> tuple:
+    torch.manual_seed(seed)
+    return {"images": lambda: (torch.randn(1, 3, 8, 8),), "text": lambda: (torch.randint(0, 100, (2, 7)),),
+            "series": lambda: (torch.randn(2, 5, 8),),
+            "computed": lambda: (torch.randn(2, 6, 8),),
+            "pair": lambda: (torch.rand(16, 8) * 2 - 1, torch.rand(16, 8) * 2 - 1)}[name]()
 
 
 def model_of(name: str, seed: int = 0) -> nn.Module:
     """Returns the model with weights as after training: no two parameters are equal."""
     torch.manual_seed(seed)
-    model = {"images": Images, "text": Text, "series": Series, "computed": Computed}[name]().eval()
+    model = {"images": Images, "text": Text, "series": Series, "computed": Computed, "pair": Pair}[name]().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.8 + 0.4 * torch.rand_like(parameter)).add_(0.05 * torch.randn_like(parameter))

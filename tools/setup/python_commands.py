@@ -10,14 +10,15 @@ import argparse
 import json
 
 from whence.annotation import carry_command
+from whence.editing import attest_command
 from whence.fleet import command_line as fleet
 from whence.numerics import annotate_command, command_line as accuracy, validate_command
 from whence.quantising import command_line as sensitivity
 from whence.recorder import build as recorder
 from whence.values import command_line as record
 
-PARSERS = (record.parser, annotate_command.parser, validate_command.parser, carry_command.parser, accuracy.parser, sensitivity.parser, fleet.parser,
-           recorder.parser)
+PARSERS = (record.parser, annotate_command.parser, attest_command.parser, validate_command.parser, carry_command.parser,
+           accuracy.parser, sensitivity.parser, fleet.parser, recorder.parser)
 
 
 def described(parser: argparse.ArgumentParser) -> dict:

@@ -80,6 +80,9 @@ ExitCode run(int argc, char** argv) {
   line.option("sidecar,s", "FILE", "the sidecar of the model, for nodes and constants");
   line.option("output,o", "FILE", "the statement to write, in in-toto's form, with all tensors and nodes");
   line.option("bom", "FILE", "the bill of materials to write, in CycloneDX's form");
+  line.option("values", "FILE",
+              "also run the file on recorded inputs, and compare its values with PyTorch's;\n"
+              "needs the Python package: `whence attest --values - --help`");
   line.example("whence attest bert.int8.onnx --weights bert.safetensors --sidecar bert.whence.json -o statement.json");
   if (!line.parse(argc, argv)) return ExitCode::ok;
   const AttestReport report = app::attest(line.text("model"), {.weights = line.text_or("weights", ""),

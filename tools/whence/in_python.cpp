@@ -87,11 +87,11 @@ bool finds_package(const std::string& program, const std::optional<BuildTree>& t
   return has_package(program);
 }
 
-// Returns true for subcommands that are partly in Python: with --values, they run a model.
 // Returns the option with which Python runs the subcommand; an empty string if it has no such option.
 std::string_view option_for_python(std::string_view subcommand) {
   if (subcommand == "carry") return "--check";
-  return subcommand == "annotate" || subcommand == "record" || subcommand == "validate" ? "--values" : "";
+  constexpr std::array<std::string_view, 4> with_values = {"annotate", "attest", "record", "validate"};
+  return std::ranges::count(with_values, subcommand) > 0 ? "--values" : "";
 }
 
 }  // namespace

@@ -15,9 +15,13 @@ from ..base.report_printing import Bar, Printed, Table, counted
 from ..command.process import run_json
 from ..errors import error
 from ..files.model_files import Model, takes_models
+from . import attested_statement
 
 if TYPE_CHECKING:
     import torch
+
+    from ..numerics.attested_numbers import AttestedNumbers
+    from ..numerics.file_inputs import ExtraInputs, InputNames
 
     # A path of safetensors, shards, a file of torch.save or a folder; a model or its state dict.
     Checkpoint = Union[str, os.PathLike[str], Mapping[str, torch.Tensor], torch.nn.Module]
@@ -44,11 +48,12 @@ class AttestedTensor:
 class Attestation(Printed):
     """Where each tensor and node of a file comes from; ``raw`` is the statement in in-toto's form."""
 
-    accounted: bool                     # nothing is unaccounted
+    accounted: bool                     # nothing is unaccounted, and no value differs
     tensors: tuple[AttestedTensor, ...]
     bytes: dict[str, int]               # by verdict
     nodes: dict[str, int]               # by verdict: operation, movement, size or unaccounted
     raw: dict[str, Any]
+    numbers: AttestedNumbers | None = None  # with ``values``
 
     @property
     def unaccounted(self) -> tuple[str, ...]:
@@ -60,7 +65,8 @@ class Attestation(Printed):
         missing = sum(each.verdict == _UNACCOUNTED for each in self.tensors)
         parts = [counted(number, what) for number, what in ((missing, "tensor"), (self.nodes[_UNACCOUNTED], "node")) if number]
         return f"{counted(len(self.tensors), 'tensor')}, {counted(sum(self.nodes.values()), 'node')}: " + (
-            " and ".join(parts) + " unaccounted" if parts else "all accounted for")
+            " and ".join(parts) + " unaccounted" if parts else "all accounted for") + (
+            f"; {self.numbers.lines()[0]}" if self.numbers is not None else "")
 
     def _table(self) -> Table:
         total = sum(self.bytes.values()) or 1
@@ -113,25 +119,36 @@ class RecoveredWeights(Printed):
 
 @takes_models("model")
 def attest(model: Model, weights: Checkpoint, *, sidecar: str | os.PathLike[str] | None = None,
-           output: str | os.PathLike[str] | None = None, bom: str | os.PathLike[str] | None = None) -> Attestation:
+           values: str | os.PathLike[str] | None = None, output: str | os.PathLike[str] | None = None,
+           bom: str | os.PathLike[str] | None = None, tolerance: float | None = None, input_names: InputNames | None = None,
+           extra_inputs: ExtraInputs | None = None) -> Attestation:
     """Proves where each tensor of an ONNX file comes from: computes it again from a checkpoint.
 
     weights  the checkpoint: safetensors, an index of shards, a file of ``torch.save``, a folder with one of them; or a
              model or state dict, whose digest is then that of a temporary file.
     sidecar  the sidecar of the model, for nodes and constants, which are unaccounted without it.
+    values   the file of ``record_values``: runs the file on its inputs, and compares its values as ``accuracy`` does, with
+             ``tolerance``, ``input_names`` and ``extra_inputs``. Needs the sidecar.
     output   the statement to write, in in-toto's form; ``bom``: the bill of materials, in CycloneDX's form.
 
-    Raises WhenceError for unreadable files.
+    Raises WhenceError for unreadable files, and with ``values`` like ``accuracy``; nothing is written then.
     """
-    options = _given(("--sidecar", sidecar), ("-o", output), ("--bom", bom))
+    numbers = None
     with _checkpoint(weights) as path:
-        raw = run_json("attest", model, "--weights", path, *options, accepted=(0, 1))
+        if values is None:
+            options = _given(("--sidecar", sidecar), ("-o", output), ("--bom", bom))
+            raw = run_json("attest", model, "--weights", path, *options, accepted=(0, 1))
+        else:
+            attested = attested_statement.attest(model, path, sidecar, values, output=output, bom=bom, tolerance=tolerance,
+                                                 input_names=input_names, extra_inputs=extra_inputs)
+            raw, numbers = attested.statement, attested.numbers
     predicate = raw["predicate"]
     totals = predicate["totals"]
     tensors = tuple(AttestedTensor(row["name"], row["dtype"], tuple(row["dims"]), row["bytes"], row["verdict"],
                                    row.get("from"), tuple(row["modules"])) for row in predicate["tensors"])
-    accounted = not totals["tensors"][_UNACCOUNTED] and not totals["nodes"][_UNACCOUNTED]
-    return Attestation(accounted, tensors, totals["bytes"], totals["nodes"], raw)
+    accounted = not totals["tensors"][_UNACCOUNTED] and not totals["nodes"][_UNACCOUNTED] and (
+        numbers is None or numbers.first_difference is None)
+    return Attestation(accounted, tensors, totals["bytes"], totals["nodes"], raw, numbers)
 
 
 @takes_models("model")

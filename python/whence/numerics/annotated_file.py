@@ -187,6 +187,15 @@ def is_annotated(path: str | os.PathLike[str]) -> bool:
                for node in model_structure.without_weights(path).graph.node)
 
 
+def annotated_copy(path: str | os.PathLike[str], folder: Path, *options: object) -> Path:
+    """Writes a copy with origins to ``folder``, by ``whence annotate`` with the options. Raises WhenceError like
+    ``whence.annotate``."""
+    copy = folder / Path(path).name
+    copy_data = ("--copy-data",) if model_structure.external_weights(path) else ()
+    run_json("annotate", path, *options, "-o", copy, *copy_data)
+    return copy
+
+
 def _has_exporter_keys(model: Any) -> bool:
     return any(each.key in _EXPORTER_KEYS for node in model.graph.node for each in node.metadata_props)
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..base.report_printing import Printed, Table
-from ..command.process import run_json
 from ..errors import error
 from ..values.value_file import Values
-from . import annotated_file, model_structure
+from . import annotated_file
 from .api import accuracy, recorded_of
 from .report import AccuracyReport, ModuleAccuracy
 
@@ -111,11 +110,9 @@ def _with_origins(paths: Collection[str | os.PathLike[str]], sidecar: str | os.P
     for at, path in enumerate(paths):
         # A tool may have kept the keys of the nodes that it did not change.
         if not annotated_file.is_annotated(path) and (previous is not None or sidecar is not None):
-            copy = folder / f"{at}" / Path(path).name
-            copy.parent.mkdir()
-            origins = ("--sidecar", sidecar) if previous is None else ("--from", previous)
-            copy_data = ("--copy-data",) if model_structure.external_weights(path) else ()
-            run_json("annotate", path, *origins, "-o", copy, *copy_data)
-            path = copy
+            own_folder = folder / f"{at}"
+            own_folder.mkdir()
+            path = annotated_file.annotated_copy(path, own_folder, *(
+                ("--sidecar", sidecar) if previous is None else ("--from", previous)))
         previous = path
         yield path

@@ -271,9 +271,9 @@ class NumberFormat:
 # Operators with quantised inputs or outputs.
 QUANTISING = {"MatMulNBits", "GatherBlockQuantized", "QuantizeLinear", "DynamicQuantizeLinear", "DequantizeLinear",
               "MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeMatMul",
-              "MatMulIntegerToFloat", "QGemm"}
-_FLOAT32 = NumberFormat("float32", 1e-5, 1e-3, 1e-3, 2**-24)
-_FLOAT16 = NumberFormat("float16", 1e-3, 0.05, 0.05, 2**-11)
+              "MatMulIntegerToFloat", "QGemm", "QAttention", "DynamicQuantizeLSTM"}
+FLOAT32 = NumberFormat("float32", 1e-5, 1e-3, 1e-3, 2**-24)
+FLOAT16 = NumberFormat("float16", 1e-3, 0.05, 0.05, 2**-11)
 
 
 def is_quantising(op_type: str) -> bool:
@@ -286,7 +286,7 @@ def number_format_of(file: File) -> NumberFormat:
     weights = {each.data_type for each in file.model.graph.initializer}
     is_half = proto.FLOAT16 in weights or any(each.type.tensor_type.elem_type == proto.FLOAT16
                                               for each in file.model.graph.value_info)
-    unquantised = _FLOAT16 if is_half else _FLOAT32
+    unquantised = FLOAT16 if is_half else FLOAT32
     if types & {"MatMulNBits", "GatherBlockQuantized"} or weights & {proto.INT4, proto.UINT4}:
         return NumberFormat("weights of 4 bits", 0.1, 0.5, unquantised.unquantised_limit, unquantised.epsilon)
     if any(map(is_quantising, types)):
