@@ -70,6 +70,23 @@ std::vector<Shortfall> attested_shortfalls(const std::string& path, const onnx_f
   const Gap tensors = gap_in(stated.predicate["tensors"]), nodes = gap_in(stated.predicate["nodes"]);
   if (tensors.missing > 0) shortfalls.push_back(shortfall(tensors, "tensor"));
   if (nodes.missing > 0) shortfalls.push_back(shortfall(nodes, "node"));
+  const auto& predicate = stated.predicate;
+  const bool has_numbers = predicate.contains("numbers") && predicate["numbers"].is_object();
+  const auto first =
+      has_numbers ? predicate["numbers"].value("first_difference", nlohmann::ordered_json()) : nlohmann::ordered_json();
+  if (!first.is_null()) {
+    const bool has_module = first.is_object() && first.contains("module") && first["module"].is_string();
+    shortfalls.push_back({&attested_rule,
+                          "",
+                          "attested numbers",
+                          100,
+                          0,
+                          std::nullopt,
+                          {},
+                          "the file computes other numbers" +
+                              (has_module ? ", first in " + first["module"].get<std::string>() : std::string()),
+                          false});
+  }
   return shortfalls;
 }
 

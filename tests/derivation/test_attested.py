@@ -72,6 +72,20 @@ def test_v504_unaccounted_tensors_and_nodes_are_counted(files_of, tmp_path):
     assert messages(path, tmp_path / "statement.json")[0] == ("V504", "2 tensors are unaccounted in gru")
 
 
+@pytest.mark.parametrize("first, message", [
+    ({"module": "gru", "operation": "aten::gru", "node": "n"}, "the file computes other numbers, first in gru"),
+    ({}, "the file computes other numbers")])
+def test_v504_other_numbers_are_an_error(attested, first, message):
+    path, statement = attested
+    content = json.loads(statement.read_text())
+    content["predicate"]["numbers"] = {"first_difference": None}
+    statement.write_text(json.dumps(content))
+    assert messages(path, statement, code=0) == []
+    content["predicate"]["numbers"]["first_difference"] = first
+    statement.write_text(json.dumps(content))
+    assert messages(path, statement) == [("V504", message)]
+
+
 @pytest.mark.parametrize("text", ["[]", "{}", '{"subject": [], "predicate": {"tensors": []}}', '{"subject": 1, "predicate": 2}'])
 def test_another_file_is_no_statement(attested, text):
     path, statement = attested
