@@ -170,21 +170,60 @@ class Deriver {
     std::vector<Expression> candidates = computed_sources(weight.dims);
     if (source) std::ranges::move(quantised_sources(weight, *source, *numbers), std::back_inserter(candidates));
     if (candidates.empty()) return find_quantised_constant(weight, stored);
+    // Scales alone may be those of several candidates, for example before and after a rounding to float16.
+    std::optional<std::pair<Expression, Scheme>> scales_fit;
     for (Expression& candidate : candidates) {
       const TensorData real = evaluate(candidate, sources());
       const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
-      if (!finding.exact_scales) continue;
-      const auto part = [&](QuantiseStep::Part which) {
-        return Expression{QuantiseStep{finding.scheme, which}, {candidate}};
-      };
-      set_exact(weight.scales, part(QuantiseStep::Part::scales));
-      if (weight.zeros != no_tensor) set_exact(weight.zeros, part(QuantiseStep::Part::zero_points));
-      if (finding.exact_integers) set_exact(weight.integers, part(QuantiseStep::Part::integers));
-      if (!finding.exact_integers) found(weight.integers).remark = "not the nearest integers for " + to_text(candidate);
-      return;
+      if (finding.exact_integers) return set_quantised(weight, candidate, finding.scheme, true);
+      if (finding.exact_scales && !scales_fit) scales_fit.emplace(std::move(candidate), finding.scheme);
+    }
+    if (scales_fit) {
+      set_quantised(weight, scales_fit->first, scales_fit->second, false);
+      found(weight.integers).remark = "not the nearest integers for " + to_text(scales_fit->first);
+      return note_distance(weight, *numbers, scales_fit->first);
     }
     if (!source) return find_quantised_constant(weight, stored);
     found(weight.integers).remark = "similar to " + to_text(*source) + ", but by no known scheme";
+    note_distance(weight, *numbers, *source);
+  }
+
+  void set_quantised(const QuantisedWeight& weight, const Expression& source, const Scheme& scheme,
+                     bool with_integers) {
+    const auto part = [&](QuantiseStep::Part which) { return Expression{QuantiseStep{scheme, which}, {source}}; };
+    set_exact(weight.scales, part(QuantiseStep::Part::scales));
+    set_exact(weight.zeros, part(QuantiseStep::Part::zero_points));
+    if (with_integers) set_exact(weight.integers, part(QuantiseStep::Part::integers));
+  }
+
+  // Describes integers that no scheme gives, such as those of GPTQ: how far they are from the weight, in steps.
+  void note_distance(const QuantisedWeight& weight, const SampledTensor& numbers, const Expression& source) {
+    const auto groups = stored_groups(tensors_, contents_, weight);
+    const TensorData real = evaluate(source, sources());
+    const auto ours = floats_of(real);
+    if (!groups || static_cast<std::int64_t>(ours.size()) != element_count(weight.dims)) return;
+    const GroupShape shape(weight.groups, weight.dims);
+    double largest = 0;
+    std::int64_t others = 0;
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(ours.size()); ++i) {
+      const std::int64_t inner = i % shape.inner, at = i / shape.inner % shape.length,
+                         outer = i / shape.inner / shape.length;
+      const double step = std::abs(groups->scales[static_cast<std::size_t>(shape.group(outer, at, inner))]);
+      const double distance = std::abs(numbers.number(i) - ours[static_cast<std::size_t>(i)]) / step;
+      constexpr double nearest = 0.5 + 1e-3;
+      others += distance > nearest ? 1 : 0;
+      largest = std::max(largest, distance);
+    }
+    const std::string counts =
+        std::to_string(others) + " of " + std::to_string(ours.size()) + " integers are not the nearest ones";
+    if (others == 0) {
+      found(weight.integers).remark =
+          "the nearest integers for " + to_text(source) + ", with scales of no known scheme";
+    } else if (largest <= 1 + 1e-3) {
+      found(weight.integers).remark = "within one step of " + to_text(source) + ": " + counts;
+    } else if (largest <= 2) {
+      found(weight.integers).remark = "within two steps of " + to_text(source) + ": " + counts;
+    }
   }
 
   // Finds a constant of the program that the tool quantised.
