@@ -213,7 +213,8 @@ def _issue_lines(onnx: Any, file: File, first: FirstDifference, nodes: list[Node
     yield "`piece.onnx` has the nodes of one operation of a model; `inputs.npz` are their inputs in the model" + (
         "." if first.failure else ", `expected.npz` PyTorch's result.")
     yield ""
-    rows = (("operation", first.operation), ("arguments", _arguments(first, nodes, program)), ("module", first.module or "(root)"), ("source line", first.source),
+    rows = (("operation", first.operation), ("arguments", _arguments(first, nodes, program)),
+            ("module", first.module or "(root)"), ("source line", first.source),
             ("nodes", ", ".join(f"{node.op_type} {node.name}".strip() for node in nodes)),
             ("exported by", _exporter(file)),
             ("opset", ", ".join(f"{each.domain or 'ai.onnx'} {each.version}" for each in file.model.opset_import)),
