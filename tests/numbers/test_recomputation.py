@@ -132,6 +132,60 @@ def test_exact_numbers_on_a_boundary_are_not_rounded(tmp_path):
     assert report.first is not None and report.first.operation in ("aten::bucketize", "aten::to"), report
 
 
+class Pooled(nn.Module):
+    """A pool whose last windows end beyond the padding."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.stem, self.down = nn.Conv2d(3, 8, 3, padding=1), nn.AvgPool2d(5, 4, 2, ceil_mode=True)
+        self.mix = nn.Conv2d(8, 8, 3, padding=1)
+
+    def forward(self, x):
+        return torch.relu(self.mix(torch.remainder(self.down(torch.relu(self.stem(x))) * 40, 1.0)))
+
+
+def dumped(path, run_path, x):
+    """Returns the path of all values of ``run_path``, as a runtime dumps them that runs ``path`` differently."""
+    model = onnx.load(run_path)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for node in model.graph.node for name in node.output
+                              if node.op_type != "Constant" and name not in {each.name for each in model.graph.output})
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [each.name for each in session.get_outputs()]
+    numpy.savez(path, **dict(zip(names, session.run(names, {session.get_inputs()[0].name: x.numpy()}), strict=True)))
+    return path
+
+
+def test_a_fault_of_another_runtime_begins_although_onnx_runtime_is_right(tmp_path):
+    x = torch.randn(2, 3, 12, 12)
+    path = recorded(tmp_path, Pooled(), x)
+
+    def report_on(name, change):
+        other = tmp_path / f"{name}.onnx"
+        onnx.save(onnx.load(path), other)
+        values = dumped(tmp_path / f"{name}.npz", changed(other, change), x)
+        whence.annotate(path, tmp_path / "m.whence.json", output=tmp_path / "annotated.onnx", overwrite=True)
+        return whence.accuracy(tmp_path / "annotated.onnx", tmp_path / "m.values.safetensors", outputs=values,
+                               sidecar=tmp_path / "m.whence.json", repro=tmp_path / name)
+
+    def pool_counts_padding(model):
+        node = next(each for each in model.graph.node if each.op_type == "AveragePool")
+        next(each for each in node.attribute if each.name == "count_include_pad").i = 0
+
+    def stem_is_rounded(model):
+        """Adds an error that the remainder amplifies, as another order of additions does."""
+        node = next(each for each in model.graph.node if each.op_type == "AveragePool")
+        node.input[0], inner = "rounded", node.input[0]
+        model.graph.initializer.append(numpy_helper.from_array(numpy.array(1.00002, numpy.float32), "error"))
+        model.graph.node.insert(list(model.graph.node).index(node), onnx.helper.make_node("Mul", [inner, "error"], ["rounded"]))
+
+    wrong = report_on("wrong", pool_counts_padding)
+    assert wrong.first.module == "down" and wrong.first.operation == "aten::avg_pool2d", wrong
+    assert "which did not compute these values" in wrong.bundle and not (tmp_path / "wrong").exists()
+    right = report_on("right", stem_is_rounded)
+    assert right.first is None and right.of("mix").relative > 1e-4, right
+
+
 class Sampler(nn.Module):
     """Samples features at positions that a convolution computes; large enough that values are recorded as sketches."""
 

@@ -102,6 +102,56 @@ def test_the_script_fails_on_the_wrong_piece_and_passes_on_the_right_one(wide, t
     assert passed.returncode == 0 and passed.stdout == "equal\n", passed.stderr
 
 
+class Rolled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.stem, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.stem(x)).roll(3, 1))
+
+
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_the_issue_has_the_exporter_and_the_arguments(tmp_path, dynamo):
+    model, x = Rolled().eval(), torch.randn(5, 6)
+    torch.onnx.export(model, (x,), tmp_path / "m.onnx", dynamo=dynamo, opset_version=18, verbose=False)
+    with whence.record(tmp_path / "m.whence.json"):
+        torch.export.export(model, (x,))
+    whence.record_values(model, (x,), tmp_path / "m.values.safetensors", operations=True)
+    wrong = onnx.load(tmp_path / "m.onnx")
+    concat = next(node for node in wrong.graph.node if node.op_type == "Concat")
+    concat.input[:] = list(concat.input)[::-1]
+    onnx.save(wrong, tmp_path / "wrong.onnx")
+    whence.annotate(tmp_path / "wrong.onnx", tmp_path / "m.whence.json", output=tmp_path / "annotated.onnx")
+    report = whence.accuracy(tmp_path / "annotated.onnx", tmp_path / "m.values.safetensors", sidecar=tmp_path / "m.whence.json",
+                             repro=tmp_path / "bundle")
+    assert report.first.operation == "aten::roll", report
+    text = (tmp_path / "bundle" / "issue.md").read_text()
+    assert "| arguments | shifts=[3], dims=[1] |" in text and f"dynamo={dynamo} |" in text and "changed by" not in text, text
+
+
+class Cast(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x).to(torch.int32) + 1
+
+
+def test_the_piece_keeps_a_declared_type_that_is_the_fault(tmp_path):
+    x = torch.randn(4, 5)
+    whence.export(Cast(), (x,), tmp_path / "m.onnx")
+    whence.record_values(Cast(), (x,), tmp_path / "m.values.safetensors")
+    model = onnx.load(tmp_path / "m.onnx")
+    cast = next(node for node in model.graph.node if node.op_type == "Cast")
+    kept = [each for each in model.graph.value_info if each.name != cast.output[0]]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend([*kept, onnx.helper.make_tensor_value_info(cast.output[0], onnx.TensorProto.INT64, [4, 5])])
+    onnx.save(model, tmp_path / "wrong.onnx")
+    report = whence.accuracy(tmp_path / "wrong.onnx", tmp_path / "m.values.safetensors", repro=tmp_path / "bundle")
+    assert report.first.failure and (tmp_path / "bundle").exists(), report
+    failed = run_script(tmp_path / "bundle")
+    assert failed.returncode == 1 and "tensor(int64)" in failed.stderr, failed.stderr
+
+
 def test_integers_are_compared_exactly(wide, tmp_path):
     reproduced(wide, tmp_path, wrong_divisor)
     failed = run_script(tmp_path / "bundle")

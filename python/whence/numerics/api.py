@@ -18,7 +18,8 @@ from ..values import value_file
 from ..values.module_globs import matcher, require_matches
 from ..values.value_file import Run, Values
 from . import (annotated_file, corrected_values, failing_nodes, file_inputs, first_differences, first_operations,
-               isolated_modules, measurements, model_structure, precision, recorded_program, reproduction, runtimes, straight_line)
+               isolated_modules, measurements, model_structure, precision, recorded_program, reproduction, runtimes, straight_line,
+               value_proofs)
 from .annotated_file import File
 from .assembly import Part, first_difference, modules_of, piece_of, report_of, worst_of
 from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
@@ -112,7 +113,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
         report = replace(report, faults=tuple(first_difference(each, each.first) for each in faults),
                          notes=(*report.notes, *([reason] if reason else [])))
     if repro is not None:
-        report = replace(report, bundle=comparison.reproduce(Path(repro), file, part, report))
+        report = replace(report, bundle=comparison.reproduce(Path(repro), file, part, report, file_runtime))
     if not limits:
         return report
     require_matches([glob for _, glob in limits], {each.module for each in report.modules})
@@ -196,14 +197,15 @@ class _Comparison:
                 return found, f"with PyTorch's result for {measured.value}, the file does not run"
         return found, ""
 
-    def reproduce(self, folder: Path, file: File, part: Part, report: AccuracyReport) -> str:
+    def reproduce(self, folder: Path, file: File, part: Part, report: AccuracyReport, computed_by: Runtime) -> str:
         piece = piece_of(part)
         if piece is None:
             return "no bundle was written: nothing differs"
-        if not (runtime := self.start(part.flow.file)).provider:
-            return "no bundle was written: it needs ONNX Runtime"
+        if not computed_by.provider:
+            return "no bundle was written: its script runs ONNX Runtime, which did not compute these values"
+        runtime = self.start(part.flow.file)
         return reproduction.write(folder, file, piece, report.first, self.recorded, part.measurement.feed.tensors, runtime,
-                                  part.limits.general)
+                                  part.limits.general, part.program)
 
 
 def _finding_of(failed: FirstDifference) -> dict[str, Any]:
@@ -224,14 +226,19 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
     first_differences.resolve_layouts(flow, limits)
     if first_differences.drop_implausible(flow, limits.general):
         flow = Flow(file, measurement)
+    if first_differences.follow_wrong_sizes(flow):
+        flow = Flow(file, measurement)
+    evidence = Evidence(flow, recorded)
+    misplaced = evidence.misplaced(flow, limits, runtime)
+    if evidence.move_to_equal(flow, limits, misplaced):
+        flow = Flow(file, measurement)
     again = Recomputation(recorded, runtime, measurement.feed.tensors, number_format.epsilon)
     beginnings, isolated_errors = again.remaining(flow, limits, first_differences.find(flow, limits)), IsolatedErrors()
     if model is not None:
         isolated_errors = isolated_modules.measure(flow, recorded, run, model, runtime, limits.unquantised, memory)
         beginnings = first_differences.corrected(flow, limits, beginnings, isolated_errors)
-    evidence = Evidence(flow, recorded)
     part = Part(flow, limits, number_format.name if tolerance is None else "as given", beginnings, isolated_errors,
-                evidence, evidence.contradictions(flow, limits, runtime), recorded, program)
+                evidence, [value_proofs.contradiction(flow, each) for each in misplaced], recorded, program)
     if program is None or part.first is None:
         return part
     return replace(part, operation=first_operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))

@@ -13,7 +13,7 @@ from .annotated_file import File, Node
 from .failing_nodes import Failure
 from .first_differences import Beginning, CONVERTING, Limits, REARRANGING, beginning_at
 from .measurements import Measured, Measurement
-from .merged_operations import main_operation, merged_operation
+from .merged_operations import main_operation, merged_operation, nodes_before_merged
 from .isolated_modules import IsolatedErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
@@ -89,9 +89,19 @@ def piece_of(part: Part) -> Piece | None:
         if wrong is None:
             node = part.failure.node
             return Piece([node], next(name for name in node.outputs if name), None)
-        return Piece(wrong.nodes, wrong.measured.value, wrong.measured.point.recorded)
+        return _piece_at(part, wrong)
     first = part.operation or part.first
-    return None if first is None else Piece(first.nodes, first.measured.value, first.measured.point.recorded)
+    return None if first is None else _piece_at(part, first)
+
+
+def _piece_at(part: Part, first: Beginning) -> Piece:
+    nodes = first.nodes
+    if part.program is not None:
+        before = nodes_before_merged(part.flow.file, nodes, part.program)
+        nodes = sorted([*nodes, *before], key=lambda node: node.at)
+    observed = {**part.flow.observed, **{each.value: each for each in first.reads}}
+    return Piece(nodes, first.measured.value, first.measured.point.recorded,
+                 {name: each for name, each in observed.items() if each.differs(part.limits.general)})
 
 
 def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime) -> AccuracyReport:

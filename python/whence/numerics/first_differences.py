@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from . import tensor_differences
 from .annotated_file import Node
 from .measurements import Measured, Measurement, NumberFormat
 from .isolated_modules import IsolatedErrors
@@ -227,6 +228,28 @@ def resolve_layouts(flow: Flow, limits: Limits) -> None:
             and flow.file.producer[measured.value].op_type not in REARRANGING
         if later and not reaches_output and (moved or not any(limits.above(flow, other) for other in later)):
             measured.figures = measured.figures.permuted
+
+
+def follow_wrong_sizes(flow: Flow) -> bool:
+    """If an output of the file has more or fewer axes than PyTorch's, the values before it that differ by as many axes have
+    wrong sizes, too, back to the first one. Elsewhere, tools add and remove axes as they like. Returns true if it found
+    any: the flow must then be rebuilt."""
+    found: dict[str, Measured] = {}
+    for output in [each for each in flow.observed.values() if each.is_wrong_output]:
+        pending = [output]
+        while pending:
+            for read in flow.region(pending.pop().value)[1]:
+                if read.value not in found and _more_axes(read) == _more_axes(output) != 0 and not read.figures.form:
+                    found[read.value] = read
+                    pending.append(read)
+    for measured in found.values():
+        form = tensor_differences.wrong_sizes(measured.point.recorded, measured.figures.sizes)
+        measured.figures = tensor_differences.with_wrong_sizes(measured.figures, form)
+    return bool(found)
+
+
+def _more_axes(measured: Measured) -> int:
+    return len(measured.figures.sizes) - len(measured.point.recorded.dims)
 
 
 def drop_implausible(flow: Flow, tolerance: float) -> bool:

@@ -53,6 +53,17 @@ def merged_operation(file: File, nodes: Iterable[Node], program: RecordedProgram
     return merged.pop() if len(merged) == 1 else None
 
 
+def nodes_before_merged(file: File, nodes: Iterable[Node], program: RecordedProgram) -> list[Node]:
+    """Returns the nodes whose results ``nodes`` read instead of those of operations without nodes: a tool merged these
+    operations into either."""
+    nodes = list(nodes)
+    operations = {number for node in nodes for number in node.operations if number < len(program.targets)}
+    vanished = _vanished(operations, dict(enumerate(program.read)), _operations_with_nodes(file, program), program)
+    read = {each for number in vanished for each in program.read[number]}
+    producers = {file.producer[name].at: file.producer[name] for node in nodes for name in node.inputs if name in file.producer}
+    return [each for each in producers.values() if each not in nodes and read.intersection(each.operations)]
+
+
 def main_operation(nodes: Iterable[Node], program: RecordedProgram) -> str:
     """Returns the operator of the nodes' operations, if it is only one, or the only one that a single node's operator
     implements by itself; else an empty string. A node without operations implements one of its module."""

@@ -35,9 +35,10 @@ def inputs_of(file: File, nodes: list[Node]) -> list[str]:
 
 
 def model_of(file: File, nodes: list[Node], inputs: Mapping[str, torch.Tensor],
-             outputs: Mapping[str, torch.Tensor | None]) -> Any:
+             outputs: Mapping[str, torch.Tensor | None], declared: bool = False) -> Any:
     """Returns an onnx.ModelProto of the nodes with their weights and without their metadata. A runtime infers the type of
-    an output whose tensor is None. Inputs take the place of values that the nodes compute.
+    an output whose tensor is None. Inputs take the place of values that the nodes compute. ``declared`` keeps the types
+    that the file declares for computed values, which may be wrong.
     """
     from onnx.external_data_helper import uses_external_data
 
@@ -63,7 +64,11 @@ def model_of(file: File, nodes: list[Node], inputs: Mapping[str, torch.Tensor],
         if uses_external_data(weights):
             model_structure.embed(weights, os.path.dirname(os.path.abspath(file.path)))
     model.graph.input.extend(value_info(name, tensor) for name, tensor in inputs.items())
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) if tensor is None else value_info(name, tensor)
+    types = {each.name: each for each in (*complete.graph.value_info, *complete.graph.output)} if declared else {}
+    computed = {name for node in nodes for name in node.outputs}
+    model.graph.value_info.extend(each for name, each in types.items()
+                                  if name in computed and name not in inputs and name not in outputs)
+    model.graph.output.extend(types.get(name, onnx.ValueInfoProto(name=name)) if tensor is None else value_info(name, tensor)
                               for name, tensor in outputs.items())
     return model
 

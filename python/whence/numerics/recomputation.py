@@ -1,6 +1,8 @@
 """Runs nodes at which a difference seems to begin again, on other inputs, and drops differences that do not begin there.
 
-Four questions decide:
+The nodes run in ONNX Runtime, whichever runtime computed the file's values. If the results on the file's values are not
+the file's, another runtime, provider or optimisation computes something else, and the difference stays. Else, four
+questions decide:
 1. Are the nodes right on PyTorch's inputs? Then they only amplify the error of their inputs, as a Tanh of large numbers
    or a comparison does.
 2. Does rounding their inputs change their results as much? Then rounding explains the difference: floor, remainder and
@@ -64,11 +66,12 @@ class Recomputation:
         own = None if nodes is None else nodes.error(nodes.right_inputs)
         if own is None:
             return True
+        error = max(own.relative, nodes.departure())
         if own.unequal is None:
             limit = _limit(flow, limits, measured)
         else:  # small tensors have few elements, so one that crosses a boundary is a large share
             limit = max(limits.general, _FEW_CHANGES / measured.point.recorded.count) if nodes.rounds(self.epsilon) else 0.0
-        if own.relative <= max(limit, _EXPLAINED * nodes.rounding_error(own, self.epsilon)):
+        if error <= max(limit, _EXPLAINED * nodes.rounding_error(own, self.epsilon)):
             return False
         # Steps that are too coarse for some values are a fault only if an output shows it.
         return not (nodes.quantising and _outputs_agree(flow, limits)) or not nodes.unrounded_error() <= limits.general
@@ -96,9 +99,11 @@ class Recomputation:
                                     *node_pieces.inputs_of(flow.file, nodes)]))
         inputs = {name: self.feed[name] for name in names if name in self.feed}
         try:
-            inputs |= {name: tensor for name, tensor in self.runtime.take(
-                self.feed, [name for name in names if name not in inputs]) if isinstance(tensor, torch.Tensor)}
-            if len(inputs) < len(names):
+            taken = {name: tensor for name, tensor in self.runtime.take(
+                self.feed, [measured.value, *(name for name in names if name not in inputs)]) if isinstance(tensor, torch.Tensor)}
+            actual = taken.get(measured.value) if measured.value in names else taken.pop(measured.value, None)
+            inputs |= taken
+            if len(inputs) < len(names) or actual is None:
                 return None
             model = node_pieces.model_of(flow.file, nodes, inputs, {measured.value: None})
             if model.ByteSize() > _MAX_BYTES:
@@ -110,7 +115,7 @@ class Recomputation:
         right = {each.value: correct_value(flow.file, self.recorded, each, inputs[each.value]) for each in reads}
         errors = {each.value: each.figures.relative for each in reads
                   if right[each.value] is None and math.isfinite(each.figures.relative)}
-        return _Nodes(flow.file, self.recorded, measured, model, session, inputs,
+        return _Nodes(flow.file, self.recorded, measured, model, session, inputs, actual,
                       {name: tensor if right.get(name) is None else right[name] for name, tensor in inputs.items()},
                       errors, sum(flow.quantise([node]) for node in nodes))
 
@@ -149,6 +154,7 @@ class _Nodes:
     model: Any
     session: Any
     inputs: Mapping[str, torch.Tensor]        # the file's values
+    actual: torch.Tensor                      # the file's result
     right_inputs: Mapping[str, torch.Tensor]  # PyTorch's, where they are known
     errors: Mapping[str, float]               # relative differences of the other observed inputs
     quantising: int                           # how many nodes round to few bits
@@ -161,6 +167,12 @@ class _Nodes:
     def error(self, inputs: Mapping[str, torch.Tensor]) -> Figures | None:
         """Returns the difference of the result on these inputs from PyTorch's; None if the nodes do not run on them."""
         return self._figures(self._result(inputs))
+
+    def departure(self) -> float:
+        """Returns the relative difference of the file's result from that of the nodes on the file's values."""
+        result = self._result(self.inputs)
+        actual = quantised_values.dequantised(self.file, self.measured.value, self.actual)
+        return math.inf if result is None or result.shape != actual.shape else tensor_differences.relative(result, actual)
 
     def _figures(self, result: torch.Tensor | None) -> Figures | None:
         point = self.measured.point

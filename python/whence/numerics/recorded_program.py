@@ -28,6 +28,7 @@ class RecordedProgram:
     ranks: list[tuple[int | None, ...]]            # by operation: the ranks of its results
     read: list[set[int]]                           # by operation: the operations whose results it reads
     stacks: list[tuple[SourceLine, ...]]           # by operation: its source lines, innermost first
+    arguments: list[str]                           # by operation, without tensors: "shifts=[7, -9], dims=[2, 3]"
     digest: str                                    # identifies the program in value pair files
 
 
@@ -84,7 +85,7 @@ def _program(raw: dict[str, Any]) -> RecordedProgram:
              for each in operations]
     return RecordedProgram(results, [strings[each["target"]] for each in operations],
                            [names[each["scope"]] for each in operations], ranks, read, _stacks(raw, operations),
-                           raw["program_digest"])
+                           [_argument_text(each["arguments"], strings) for each in operations], raw["program_digest"])
 
 
 def _stacks(raw: dict[str, Any], operations: list[dict[str, Any]]) -> list[tuple[SourceLine, ...]]:
@@ -101,6 +102,16 @@ def _scope_chains(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:
         enclosing = chains[scope["parent"]] if scope["parent"] >= 0 else frozenset()
         chains.append(enclosing | {at})
     return chains
+
+
+def _argument_text(arguments: list[Any], strings: list[str]) -> str:
+    """Returns the arguments that are numbers, or lists of them. They follow their names."""
+    return ", ".join(f"{strings[name]}={argument}" for name, argument in zip(arguments[::2], arguments[1::2])
+                     if _are_numbers(argument))
+
+
+def _are_numbers(argument: Any) -> bool:
+    return all(map(_are_numbers, argument)) if isinstance(argument, list) else isinstance(argument, (int, float))
 
 
 def _values(argument: Any) -> list[int]:

@@ -101,7 +101,11 @@ def of_wrong_form(recorded: Recorded, observed: torch.Tensor, is_output: bool) -
     is_quantised = observed.dtype in (torch.int8, torch.uint8)
     if not form and is_output and not is_quantised and _kind(recorded.dtype) != _kind(str(observed.dtype)):
         form = f"its dtype is {str(observed.dtype).removeprefix('torch.')} instead of {recorded.dtype}"
-    return Figures(math.inf, math.inf, 0.0, False, None, False, "", form) if form else None
+    return Figures(math.inf, math.inf, 0.0, False, None, False, "", form, sizes=tuple(observed.shape)) if form else None
+
+
+def with_wrong_sizes(figures: Figures, form: str) -> Figures:
+    return replace(figures, relative=math.inf, largest=math.inf, cosine=0.0, layout="", form=form, permuted=None)
 
 
 def wrong_sizes(recorded: Recorded, sizes: tuple[int, ...]) -> str:

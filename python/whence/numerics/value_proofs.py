@@ -14,6 +14,7 @@ from . import tensor_differences
 from .first_differences import Limits
 from .measurements import Measured
 from .runtimes import Runtime
+from .tensor_differences import Figures
 from .value_flow import Flow
 
 _MAX_VALUES = 64       # maximum number of differing values to compare with results of other modules
@@ -39,6 +40,16 @@ class Contradiction:
                 f"result of {name(self.other, self.other_call)}")
 
 
+@dataclass(frozen=True)
+class Misplaced:
+    """A value that differs from the result that it is annotated as, and equals another one."""
+
+    measured: Measured
+    other: Measured
+    figures: Figures  # the value compared with the other result
+    value: str        # in the file
+
+
 class Evidence:
     """The distinctive results of a recorded run, which are neither constant nor similar to other results."""
 
@@ -46,6 +57,7 @@ class Evidence:
         self._values = values
         self._points = [each for each in flow.measurement.points if each.point.returned_by]
         self._distinctive: set[str] = set()
+        self._contradicted: set[str] = set()  # results whose values the file annotates as those of other modules
         for group in self._by_count().values():
             self._distinctive |= set(self._distinctive_keys(group))
 
@@ -71,30 +83,55 @@ class Evidence:
                 yield recorded.key
 
     def prove(self, flow: Flow, limits: Limits, results: Sequence[Measured]) -> bool:
-        """Returns true if all observed results of a call equal the recorded results and at least one is distinctive."""
-        return all(each.certain and not limits.above(flow, each) for each in results) \
+        """Returns true if all observed results of a call equal the recorded results, as annotated, and at least one is
+        distinctive."""
+        return all(each.certain and not limits.above(flow, each) and each.point.recorded.key not in self._contradicted
+                   for each in results) \
             and any(each.point.recorded.key in self._distinctive for each in results)
 
-    def contradictions(self, flow: Flow, limits: Limits, runtime: Runtime) -> list[Contradiction]:
+    def misplaced(self, flow: Flow, limits: Limits, runtime: Runtime) -> list[Misplaced]:
         """Compares the values that differ with the results of all other modules. Runs the file again."""
         differing = {each.value: each for each in self._points
                      if each.value is not None and limits.above(flow, each) and not each.counts_unequal}
         names = list(differing)[:_MAX_VALUES]
         if not names:
             return []
-        contradictions = []
+        found = []
         for name, tensor in runtime.take(flow.measurement.feed.tensors, names):
-            other, relative = self._nearest_other(differing[name], tensor)
-            if other is not None and relative <= limits.general:
-                calls = flow.measurement.calls.run.calls
-                annotated, actual = calls[differing[name].point.source_call], calls[other.point.source_call]
-                contradictions.append(Contradiction(annotated.module, annotated.call, actual.module, actual.call, name,
-                                           relative))
-        return contradictions
+            other, figures = self._nearest_other(differing[name], tensor)
+            if other is not None and figures.relative <= limits.general:
+                found.append(Misplaced(differing[name], other, figures, name))
+        return found
 
-    def _nearest_other(self, measured: Measured, tensor: torch.Tensor) -> tuple[Measured | None, float]:
+    def move_to_equal(self, flow: Flow, limits: Limits, misplaced: Sequence[Misplaced]) -> bool:
+        """Moves values to the results that they equal if all later values agree: a tool merged the other module into this
+        one. If later values differ, the file uses the wrong value. Returns true if it moved any: the flow must then be
+        rebuilt."""
+        def is_right(each: Misplaced) -> bool:
+            later, reaches_output = flow.next_observed(each.value)
+            return bool(later) and not reaches_output and not any(limits.above(flow, one) for one in later)
+
+        calls = flow.measurement.calls.run.calls
+        moved = [each for each in misplaced if is_right(each)]
+        for each in moved:
+            each.measured.value, each.measured.figures = None, None
+            each.measured.reason = f"{each.value} equals the result of {calls[each.other.point.source_call].name}"
+        for each in moved:
+            if each.other.value is None:
+                each.other.value, each.other.figures, each.other.certain = each.value, each.figures, True
+            self._contradicted |= {each.measured.point.recorded.key, each.other.point.recorded.key}
+        return bool(moved)
+
+    def _nearest_other(self, measured: Measured, tensor: torch.Tensor) -> tuple[Measured | None, Figures | None]:
         compared = ((other, tensor_differences.compare(self._values, other.point.recorded, tensor, in_own_order=True))
                     for other in self._points if other is not measured and other.point.recorded.key in self._distinctive
                     and other.point.recorded.count == measured.point.recorded.count)
-        near = [(other, figures.relative) for other, figures in compared if figures is not None]
-        return min(near, key=lambda pair: pair[1], default=(None, math.inf))
+        near = [(other, figures) for other, figures in compared if figures is not None]
+        return min(near, key=lambda pair: pair[1].relative, default=(None, None))
+
+
+def contradiction(flow: Flow, misplaced: Misplaced) -> Contradiction:
+    calls = flow.measurement.calls.run.calls
+    annotated, actual = calls[misplaced.measured.point.source_call], calls[misplaced.other.point.source_call]
+    return Contradiction(annotated.module, annotated.call, actual.module, actual.call, misplaced.value,
+                         misplaced.figures.relative)
