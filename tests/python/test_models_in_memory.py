@@ -72,6 +72,9 @@ RESULTS = {
     "compare": lambda case, model, out: whence.compare(case.path, model).diff["same"],
     "validate": lambda case, model, out: (whence.validate(model, baseline=model).clean, whence.validate(model).coverage),
     "select": lambda case, model, out: whence.select(model, ["first"]).names,
+    "attest": lambda case, model, out: whence.attest(model, case.model, sidecar=case.program.sidecar).bytes,
+    "refit": lambda case, model, out: whence.refit(model, other_model(), base=case.model, output=out).replaced,
+    "weights": lambda case, model, out: whence.weights(model, case.model).stored,
     "place": lambda case, model, out: whence.place(model, ["cpu=**"]).devices,
     "profile": lambda case, model, out: whence.profile(model, case.measured, optimized=model).operator_time,
     "accuracy": lambda case, model, out: [
