@@ -22,6 +22,7 @@ namespace {
 
 using derivation::Derivation;
 using derivation::Expression;
+using derivation::of_floats;
 using derivation::ParameterPiece;
 using derivation::ParameterStep;
 using derivation::QuantisedBias;
@@ -51,10 +52,6 @@ struct Parameter {
 TensorData ones(std::vector<std::int64_t> dims) {
   std::string bytes(static_cast<std::size_t>(element_count(dims)), '\1');
   return {DType::boolean, std::move(dims), Bytes::owned(std::move(bytes))};
-}
-
-TensorData of_floats(const std::vector<float>& numbers, std::vector<std::int64_t> dims) {
-  return {DType::float32, std::move(dims), Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))};
 }
 
 // Returns the expression before its last quantisation.

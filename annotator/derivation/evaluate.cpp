@@ -187,11 +187,7 @@ TensorData clamped(const TensorData& data) {
     if (number > largest && !std::isinf(number)) number = largest;
     if (number < -largest && !std::isinf(number)) number = -largest;
   }
-  return {data.dtype, data.shape, Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))};
-}
-
-TensorData of_floats(const std::vector<float>& numbers, std::vector<std::int64_t> dims) {
-  return {DType::float32, std::move(dims), Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))};
+  return of_floats(numbers, data.shape);
 }
 
 TensorData scaled(const TensorData& data, double factor) {

@@ -115,7 +115,7 @@ class Inverter {
   void add_neutral(const Expression& expression, double number) {
     const std::vector<std::int64_t> dims = dims_of(expression);
     const std::vector<float> numbers(static_cast<std::size_t>(element_count(dims)), static_cast<float>(number));
-    add_neutral(expression, {DType::float32, dims, Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))});
+    add_neutral(expression, of_floats(numbers, dims));
   }
   void add_neutral(const Expression& expression, TensorData data) {
     const std::size_t first = pieces_.size();
@@ -153,7 +153,7 @@ void Inverter::undo(const FoldStep& step, const Expression& expression, TensorDa
   }
   std::vector<float> numbers(floats_of(tensor).begin(), floats_of(tensor).end());
   for (float& number : numbers) number = -number;
-  add_neutral(mean, {tensor.dtype, tensor.shape, Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))});
+  add_neutral(mean, of_floats(numbers, tensor.shape));
 }
 
 }  // namespace
