@@ -23,9 +23,10 @@ bool has_fold(const Expression& expression);
 // Returns true if the tensor holds each element of its parameters.
 bool holds_all(const Expression& expression);
 
-// Returns pieces of the parameters. The tensor has the expression's value and sizes, in any dtype; with has_fold() in
-// float32. The numbers of a norm and the product that it was folded into are lost: the product gets the tensor's
-// numbers, and the norm numbers that change nothing. Throws Error(corrupt_file) if the expression does not fit.
+// Returns pieces of the parameters, which refer to the expression. The tensor has the expression's value and sizes, in
+// any dtype; with has_fold() in float32. The numbers of a norm and the product that it was folded into are lost: the
+// product gets the tensor's numbers, and the norm numbers that change nothing. Throws Error(corrupt_file) if the
+// expression does not fit.
 std::vector<ParameterPiece> inverted(const Expression& expression, TensorData tensor);
 
 }  // namespace whence::derivation

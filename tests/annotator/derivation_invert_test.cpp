@@ -80,7 +80,8 @@ TEST(Invert, FoldedNormsBecomeNeutral) {
 
 TEST(Invert, AFoldedBiasWithoutAPlaceBecomesAMean) {
   const FoldStep bias{.is_bias = true, .has_bias = false, .is_affine = false};
-  const auto pieces = inverted({bias, {parameter("mean", {2}), parameter("var", {2})}}, counted({2}));
+  const Expression expression{bias, {parameter("mean", {2}), parameter("var", {2})}};
+  const auto pieces = inverted(expression, counted({2}));
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].parameter->name, "mean");
   EXPECT_EQ(numbers_of(pieces[0]), (Floats{-1, -2}));
