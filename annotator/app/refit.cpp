@@ -11,6 +11,7 @@
 #include "annotator/derivation/dequantise.h"
 #include "annotator/derivation/element_views.h"
 #include "annotator/derivation/evaluate.h"
+#include "annotator/derivation/low_rank_inputs.h"
 #include "annotator/onnx_file/tensor_rewrite.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/printable.h"
@@ -42,8 +43,20 @@ class Refit {
     }
   }
 
+  // Adds the products of an adapter as nodes.
+  void add_products(const derivation::Adapter& adapter) {
+    products_.emplace(*file_.model, *file_.tensors);
+    for (const auto& [parameter, product] : adapter.products) {
+      const std::string why = add_product(parameter, product);
+      if (why.empty()) continue;
+      refuse("the adapter's product for '" + printable(parameter) + "' cannot stand beside the file's: " + why,
+             "merge it: without --lora-as-inputs");
+    }
+  }
+
   RefitReport check() {
     RefitReport report;
+    if (products_) report.products = products_->count();
     std::set<std::string> used;
     for (std::size_t i = 0; i < file_.derivations.size(); ++i) {
       const Derivation& derivation = file_.derivations[i];
@@ -84,6 +97,10 @@ class Refit {
     return report;
   }
 
+  onnx_file::GraphAddition addition() {
+    return products_ ? onnx_file::GraphAddition{&*products_, products_->graph_fields()} : onnx_file::GraphAddition{};
+  }
+
   std::vector<onnx_file::NewTensor> new_tensors() const {
     std::vector<onnx_file::NewTensor> tensors;
     for (std::size_t i = 0; i < file_.derivations.size(); ++i) {
@@ -96,6 +113,37 @@ class Refit {
   }
 
  private:
+  // Returns why the product cannot be added; "" if it was.
+  std::string add_product(const std::string& parameter, const derivation::LowRank& product) {
+    bool is_held = false;
+    for (std::size_t i = 0; i < file_.derivations.size(); ++i) {
+      const auto& expression = file_.derivations[i].expression;
+      if (!expression || is_scale_or_zero(*expression)) continue;
+      bool reads = false, is_shared = false;
+      for_each_parameter(*expression, [&](const ParameterStep& step) {
+        for_each_name(step, [&](const std::string& name) { reads = reads || name == parameter; });
+        is_shared = is_shared || !step.equals.empty();
+      });
+      if (!reads) continue;
+      is_held = true;
+      const std::string tensor = "'" + printable(file_.tensors->all()[i].name) + "'";
+      if (!is_whole_parameter(*expression)) return "the tensor " + tensor + " is computed from more than it";
+      const std::int64_t before = products_->count();
+      std::string why = products_->add(product, module_of(parameter), static_cast<derivation::TensorNumber>(i));
+      if (!why.empty()) return why;
+      if (is_shared && products_->count() > before + 1)
+        return "the tensor " + tensor + " stands for several parameters";
+    }
+    return is_held ? "" : "no tensor of the file holds it";
+  }
+
+  static bool is_scale_or_zero(const Expression& expression) {
+    const auto* const step = std::get_if<derivation::QuantiseStep>(&expression.step);
+    return step != nullptr && step->part != derivation::QuantiseStep::Part::integers;
+  }
+
+  static std::string module_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
+
   Bytes make(const FileTensor& tensor, const Derivation& derivation) const {
     const TensorData data = evaluate(*derivation.expression, file_.sources(weights_, scales_));
     if (data.bytes.size() != derivation.bytes) {
@@ -162,15 +210,30 @@ class Refit {
   const Weights& weights_;
   Place place_;
   Diagnostics problems_;
+  std::optional<derivation::LowRankInputs> products_;
   std::shared_ptr<derivation::KnownScales> scales_ = std::make_shared<derivation::KnownScales>();
   std::set<std::string> reported_;
 };
+
+// PEFT saves one setting for the orientation of all weights, but decides it for each module by its class.
+void orient(derivation::Adapter& adapter, const Program& program) {
+  for (const Module& module : program.modules) {
+    const auto found = adapter.products.find(module.path + ".weight");
+    if (found == adapter.products.end()) continue;
+    if (module.type.ends_with("Conv1D")) found->second.transposed = true;
+    if (module.type.ends_with(".Linear")) found->second.transposed = false;
+  }
+}
 
 }  // namespace
 
 RefitReport refit(const std::string& model, const RefitOptions& options) {
   if (options.weights.empty() && (options.lora.empty() || options.base.empty())) {
     throw Error(Code::usage, "there are no new weights", "pass --weights with the new checkpoint, or --base and --lora",
+                {.stage = "command line"});
+  }
+  if (options.lora_as_inputs && options.lora.empty()) {
+    throw Error(Code::usage, "--lora-as-inputs without an adapter", "pass --lora with the adapter",
                 {.stage = "command line"});
   }
   const std::vector<NamedFile> inputs = {
@@ -181,17 +244,25 @@ RefitReport refit(const std::string& model, const RefitOptions& options) {
     output = model_output(inputs, {"--output", options.output}, InPlace::refused, options.overwrite);
   }
   Diagnostics notes;
-  const DerivedFile file = derived_file(model, {options.base, options.sidecar}, options.statement, notes);
-  Weights weights = Weights::read(options.weights.empty() ? options.base : options.weights, notes);
-  std::int64_t adapted = 0;
-  if (!options.lora.empty()) adapted = weights.adapt(options.lora, notes);
-  if (!options.sidecar.empty()) weights.compute(unwrap(read_sidecar(options.sidecar), notes).program);
+  DerivedFile file = derived_file(model, {options.base, options.sidecar}, options.statement, notes);
+  if (!file.program && !options.sidecar.empty()) file.program = unwrap(read_sidecar(options.sidecar), notes).program;
+  const Program* const program = file.program ? &*file.program : nullptr;
+  Weights weights = Weights::read(options.weights.empty() ? options.base : options.weights, program, notes);
+  derivation::Adapter adapter, inputs_of_adapter;
+  if (!options.lora.empty()) adapter = derivation::read_adapter(options.lora, notes);
+  if (program != nullptr) orient(adapter, *program);
+  const std::int64_t adapted = adapter.size();
+  weights.require_fit(adapter, options.lora);
+  if (options.lora_as_inputs) inputs_of_adapter.products = std::exchange(adapter.products, {});
+  weights.adapt(std::move(adapter));
+  if (program != nullptr) weights.compute(*program);
   Refit refit(file, weights, model);
   if (options.keep_scales) refit.keep_scales();
+  if (options.lora_as_inputs) refit.add_products(inputs_of_adapter);
   RefitReport report = refit.check();
   report.adapted = adapted;
   report.notes = std::move(notes);
-  if (output) rewrite_tensors(*file.model, model, *output, refit.new_tensors());
+  if (output) rewrite_tensors(*file.model, model, *output, refit.new_tensors(), refit.addition());
   return report;
 }
 

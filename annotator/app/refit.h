@@ -13,11 +13,12 @@ namespace whence::app {
 struct RefitOptions {
   // The checkpoint that the file was made from, or the statement of `whence attest` that was made with it.
   std::string base = {}, statement = {};
-  std::string weights = {};  // the new checkpoint; `base` if only `lora` is new
-  std::string lora = {};     // an adapter of PEFT: a file or its folder
-  bool keep_scales = false;  // of weights: the integers are computed with the file's scales and zero points
-  std::string sidecar = {};  // the program, whose constants are not in the checkpoint
-  std::string output = {};   // empty: only checks
+  std::string weights = {};     // the new checkpoint; `base` if only `lora` is new
+  std::string lora = {};        // an adapter of PEFT: a file or its folder
+  bool lora_as_inputs = false;  // the adapter becomes nodes and inputs; false: it is merged into the weights
+  bool keep_scales = false;     // of weights: the integers are computed with the file's scales and zero points
+  std::string sidecar = {};     // the program, whose constants are not in the checkpoint
+  std::string output = {};      // empty: only checks
   bool overwrite = false;
 };
 
@@ -28,6 +29,7 @@ struct RefitReport {
   std::vector<std::string> bounded = {};  // replaced tensors whose arithmetic is known up to rounding
   std::vector<std::string> unused = {};   // parameters of the checkpoint that the file does not hold
   std::int64_t adapted = 0;               // parameters that the adapter changes
+  std::int64_t products = 0;              // nodes beside which products of the adapter were added
   Diagnostics notes = {};
 };
 

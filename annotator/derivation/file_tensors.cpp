@@ -127,25 +127,30 @@ TensorNumber FileTensors::find(std::string_view name) const {
   return found == names_.end() || name.empty() ? no_tensor : found->second;
 }
 
-std::set<std::string_view> FileTensors::readers_of(const FileTensor& tensor) const {
+std::vector<Use> FileTensors::final_uses(const FileTensor& tensor) const {
   static const std::set<std::string_view> passing = {"Cast",    "DequantizeLinear", "Identity",  "QuantizeLinear",
                                                      "Reshape", "Squeeze",          "Transpose", "Unsqueeze"};
-  std::set<std::string_view> found;
-  std::vector<const OnnxNode*> open;
-  for (const Use& use : tensor.uses) open.push_back(use.node);
+  std::vector<Use> found, open = tensor.uses;
   for (std::size_t i = 0; i < open.size(); ++i) {
-    const OnnxNode& node = *open[i];
+    const Use use = open[i];
     // A chain of these nodes is short; a longer one is cut off.
     constexpr std::size_t most = 100;
-    if (!passing.contains(node.op_type) || open.size() > most) {
-      found.insert(node.op_type);
+    if (!passing.contains(use.node->op_type) || open.size() > most || use.node->outputs.empty()) {
+      found.push_back(use);
       continue;
     }
-    for (const std::string_view output : node.outputs) {
-      if (const auto next = readers_.find(output); next != readers_.end())
-        open.insert(open.end(), next->second.begin(), next->second.end());
+    const std::string_view value = use.node->outputs[0];
+    for (const OnnxNode* next : readers(value)) {
+      const auto slot = std::ranges::find(next->inputs, value) - next->inputs.begin();
+      open.push_back({next, static_cast<std::size_t>(slot)});
     }
   }
+  return found;
+}
+
+std::set<std::string_view> FileTensors::readers_of(const FileTensor& tensor) const {
+  std::set<std::string_view> found;
+  for (const Use& use : final_uses(tensor)) found.insert(use.node->op_type);
   return found;
 }
 
@@ -158,17 +163,21 @@ const OnnxNode* FileTensors::producer(std::string_view value) const {
   return found == producers_.end() ? nullptr : found->second;
 }
 
+const std::vector<const OnnxNode*>& FileTensors::readers(std::string_view value) const {
+  static const std::vector<const OnnxNode*> none;
+  const auto found = readers_.find(value);
+  return found == readers_.end() ? none : found->second;
+}
+
 // Returns the scale of a weight that MatMulInteger or ConvInteger reads: the result is cast to float and multiplied by
 // the product of the scales of input and weight.
 TensorNumber FileTensors::scale_after(const OnnxNode& node) const {
-  const auto only_reader = [&](std::string_view value, std::string_view op_type) -> const OnnxNode* {
-    const auto found = readers_.find(value);
-    if (found == readers_.end()) return nullptr;
-    const auto reader = std::ranges::find(found->second, op_type, &OnnxNode::op_type);
-    return reader == found->second.end() ? nullptr : *reader;
+  const auto reader_of = [&](std::string_view value, std::string_view op_type) -> const OnnxNode* {
+    const auto reader = std::ranges::find(readers(value), op_type, &OnnxNode::op_type);
+    return reader == readers(value).end() ? nullptr : *reader;
   };
-  const OnnxNode* cast = node.outputs.empty() ? nullptr : only_reader(node.outputs[0], "Cast");
-  const OnnxNode* product = cast == nullptr ? nullptr : only_reader(cast->outputs[0], "Mul");
+  const OnnxNode* cast = node.outputs.empty() ? nullptr : reader_of(node.outputs[0], "Cast");
+  const OnnxNode* product = cast == nullptr ? nullptr : reader_of(cast->outputs[0], "Mul");
   if (product == nullptr) return no_tensor;
   for (const std::string_view factor : product->inputs) {
     const OnnxNode* scales = producer(factor);
@@ -231,7 +240,10 @@ void FileTensors::add_quantised(const OnnxNode& node) {
   }
   if (node.op_type == "MatMulNBits") {
     const TensorNumber integers = input(node, 1);
-    if (integers == no_tensor) return;
+    // The input g_idx gives each column a group of its own.
+    constexpr std::size_t group_indices = 4;
+    const bool is_regrouped = node.inputs.size() > group_indices && !node.inputs[group_indices].empty();
+    if (integers == no_tensor || is_regrouped) return;
     const auto bits = static_cast<int>(integer_attribute(node, "bits", 4));
     const std::vector<std::int64_t> dims = {integer_attribute(node, "N", 0), integer_attribute(node, "K", 0)};
     add_weight({.integers = integers,

@@ -56,8 +56,15 @@ class FileTensors {
   const std::vector<FileTensor>& all() const { return tensors_; }
   const FileTensor& operator[](TensorNumber number) const { return tensors_[static_cast<std::size_t>(number)]; }
   TensorNumber find(std::string_view name) const;
+  // Returns the uses of a tensor by nodes that do more than moving or converting its elements.
+  std::vector<Use> final_uses(const FileTensor& tensor) const;
   // Returns the operators that read a tensor, through nodes that only move or convert elements.
   std::set<std::string_view> readers_of(const FileTensor& tensor) const;
+
+  // Returns the node that computes a value; null for initializers and inputs.
+  const onnx_file::OnnxNode* producer(std::string_view value) const;
+  // Returns the nodes that read a value, a node twice if it reads it twice.
+  const std::vector<const onnx_file::OnnxNode*>& readers(std::string_view value) const;
 
   const std::vector<QuantisedWeight>& quantised() const { return quantised_; }
   const std::vector<QuantisedBias>& biases() const { return biases_; }
@@ -74,7 +81,6 @@ class FileTensors {
   void add_recurrent(TensorNumber integers, TensorNumber scales, TensorNumber zeros);
   void add_dequantised_bias(const onnx_file::OnnxNode& node);
   TensorNumber input(const onnx_file::OnnxNode& node, std::size_t slot) const;
-  const onnx_file::OnnxNode* producer(std::string_view value) const;
   TensorNumber scale_after(const onnx_file::OnnxNode& node) const;
   void add_weight(QuantisedWeight weight, std::int64_t axis, std::int64_t block);
 

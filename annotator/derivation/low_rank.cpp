@@ -140,7 +140,9 @@ Adapter read_adapter(const std::string& path, Diagnostics& notes) {
       const std::size_t at = name.find(factor);
       if (at == std::string::npos) continue;
       LowRank& product = adapter.products[name.substr(0, at) + ".weight"];
-      (factor == factors[0] ? product.a : product.b) = tensor.data;
+      const bool is_first = factor == factors[0];
+      (is_first ? product.a : product.b) = tensor.data;
+      (is_first ? product.name_a : product.name_b) = tensor.name;
       is_factor = true;
     }
     if (is_factor) continue;
@@ -152,6 +154,12 @@ Adapter read_adapter(const std::string& path, Diagnostics& notes) {
     adapter.complete[name] = tensor.data;
   }
   for (auto& [name, product] : adapter.products) {
+    for (const TensorData* factor : {&product.a, &product.b}) {
+      if (program::Elements::of(*factor)) continue;
+      throw Error(Code::unsupported_feature,
+                  "the adapter's matrices of '" + printable(name) + "' are " + std::string(name_of(factor->dtype)),
+                  "save the adapter in float32", {.file = path, .stage = "read"});
+    }
     if (product.a.shape.size() < 2 || product.b.shape.size() < 2 || product.a.shape[0] != product.b.shape[1]) {
       throw Error(Code::corrupt_file, "the adapter's matrices of '" + printable(name) + "' do not fit each other",
                   "save the adapter again", {.file = path, .stage = "read"});

@@ -13,7 +13,8 @@
 namespace whence::derivation {
 
 struct LowRank {
-  TensorData a, b;  // [rank, inputs, ...], [outputs, rank, ...]
+  TensorData a, b;             // [rank, inputs, ...], [outputs, rank, ...]
+  std::string name_a, name_b;  // in the adapter's file
   double scale = 1;
   bool transposed = false;  // the weight is [inputs, outputs]
 
@@ -24,9 +25,12 @@ struct LowRank {
 struct Adapter {
   std::map<std::string, LowRank> products;     // by name of the parameter
   std::map<std::string, TensorData> complete;  // parameters that are replaced
+
+  std::int64_t size() const { return static_cast<std::int64_t>(products.size() + complete.size()); }
 };
 
-// Reads an adapter. Names are those of the model. Throws as Weights::adapt().
+// Reads an adapter of PEFT: its file or folder, with adapter_config.json. Names are those of the model. Throws the
+// errors of read_checkpoint(), and Error: unsupported_feature for adapters other than LoRA.
 Adapter read_adapter(const std::string& path, Diagnostics& notes);
 
 }  // namespace whence::derivation

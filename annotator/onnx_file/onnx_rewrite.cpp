@@ -39,6 +39,7 @@ class Walk {
       } else if (field.is_bytes(proto::model::graph)) {
         begin(field);
         graph(field.bytes, proto::graph::node, 0);
+        if (!edit_.graph_fields.empty()) put(edit_.graph_fields);
         pieces_.end();
       } else if (field.is_bytes(proto::model::functions)) {
         begin(field);
@@ -109,8 +110,9 @@ class Walk {
     for (const Field& field : Fields(bytes, place_)) {
       if (field.is_bytes(node_field)) {
         begin(field);
-        node(field.bytes, depth);
+        const std::vector<std::string> following = node(field.bytes, depth);
         pieces_.end();
+        for (const std::string& each : following) put(text_field(node_field, each));
       } else if (node_field == proto::graph::node && field.is_bytes(proto::graph::initializer)) {
         tensor(field, field.span);
       } else if (node_field == proto::graph::node && field.is_bytes(proto::graph::sparse_initializer)) {
@@ -215,7 +217,8 @@ class Walk {
     }
   }
 
-  void node(std::string_view bytes, int depth) {
+  // Returns the nodes to insert after this one.
+  std::vector<std::string> node(std::string_view bytes, int depth) {
     read_node_fields(bytes);
     const NodeEdit edit = editor_.edit(view_);
     bool named = false;
@@ -232,6 +235,8 @@ class Walk {
         put_name(*edit.name, edit.keep_empty_name);
       } else if (field.is_bytes(proto::node::doc_string) && (edit.doc_string || edit.drop_doc_string)) {
         put(edit.drop_doc_string ? "" : text_field(proto::node::doc_string, *edit.doc_string));
+      } else if (field.is_bytes(proto::node::output) && edit.renamed_outputs.contains(field.bytes)) {
+        put(text_field(proto::node::output, edit.renamed_outputs.at(field.bytes)));
       } else if (field.is_bytes(proto::node::attribute)) {
         attribute(field.bytes, field.span, depth);
       } else if (field.is_bytes(proto::node::metadata_props)) {
@@ -250,6 +255,7 @@ class Walk {
     if (edit.name && !named) put_name(*edit.name, edit.keep_empty_name);
     if (edit.doc_string && !view_.has_doc_string) put(text_field(proto::node::doc_string, *edit.doc_string));
     for (const auto& [key, value] : edit.added) put(entry(proto::node::metadata_props, key, value));
+    return edit.following;
   }
 
   void put_name(const std::string& name, bool keep_empty) {

@@ -48,6 +48,8 @@ struct NodeEdit {
   std::vector<std::size_t> dropped_positions;  // removes metadata entries by position
   std::vector<PlacedEntry> restored;           // adds metadata entries, ascending by position in the result
   std::vector<std::pair<std::string_view, std::string>> added;  // appends metadata entries
+  std::map<std::string_view, std::string> renamed_outputs;      // new names by present ones
+  std::vector<std::string> following;                           // messages of nodes to insert after it, in a graph
 };
 
 // The base class changes no node.
@@ -72,6 +74,7 @@ struct ModelEdit {
   Locations locations = {};
   bool restores_data = false;                        // restores the former names of data files
   std::map<std::uint64_t, TensorEdit> tensors = {};  // by the position of the tensor's message in the file
+  std::string graph_fields = {};                     // appended to the fields of the main graph
 };
 
 class OnnxRewrite {

@@ -6,7 +6,6 @@
 
 #include "annotator/onnx_file/data_file.h"
 #include "annotator/onnx_file/external_bytes.h"
-#include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/onnx_file/tensor_bytes.h"
 #include "annotator/origin/keys/undo.h"
 
@@ -40,7 +39,7 @@ void write_patched(const std::string& data, const Spans& spans, AtomicFile& to) 
 }  // namespace
 
 void rewrite_tensors(const OnnxSummary& model, const ModelSource& input, ModelOutput output,
-                     const std::vector<NewTensor>& tensors) {
+                     const std::vector<NewTensor>& tensors, const GraphAddition& addition) {
   output.copy_data = true;
   TensorBytes present(input.path);
   ModelEdit edit;
@@ -60,8 +59,10 @@ void rewrite_tensors(const OnnxSummary& model, const ModelSource& input, ModelOu
   }
   const CarriedData data(data_files_of(model), input.stands_for, output);
   edit.locations = data.new_locations();
+  edit.graph_fields = addition.graph_fields;
   NodeEditor no_node_edits;
-  const OnnxRewrite rewrite(MappedFile::open(input.path, input.stands_for), no_node_edits, edit);
+  const OnnxRewrite rewrite(MappedFile::open(input.path, input.stands_for),
+                            addition.nodes != nullptr ? *addition.nodes : no_node_edits, edit);
   OutputFiles files;
   AtomicFile& to = files.add(output.path);
   for (const auto& [location, name] : edit.locations) {

@@ -24,6 +24,7 @@ ExitCode run(int argc, char** argv) {
   line.option("statement", "FILE", "instead of --base: the statement of `whence attest`");
   line.option("weights,w", "FILE", "the new checkpoint");
   line.option("lora", "FILE", "an adapter of PEFT, which is added to the new checkpoint, or else to --base");
+  line.flag("lora-as-inputs", "add the adapter as nodes whose factors are optional inputs, instead of merging it");
   line.flag("keep-scales", "keep the scales and zero points of weights; numbers beyond their range are cut off");
   line.option("sidecar,s", "FILE", "the sidecar of the model, whose constants no checkpoint holds");
   declare_model_output(line, "the file to write", Target::another_file);
@@ -35,6 +36,7 @@ ExitCode run(int argc, char** argv) {
                                                                   .statement = line.text_or("statement", ""),
                                                                   .weights = line.text_or("weights", ""),
                                                                   .lora = line.text_or("lora", ""),
+                                                                  .lora_as_inputs = line.has("lora-as-inputs"),
                                                                   .keep_scales = line.has("keep-scales"),
                                                                   .sidecar = line.text_or("sidecar", ""),
                                                                   .output = line.text_or("output", ""),
@@ -45,7 +47,8 @@ ExitCode run(int argc, char** argv) {
                 {"calibrated", report.calibrated},
                 {"bounded", report.bounded},
                 {"unused", report.unused},
-                {"adapted", report.adapted}},
+                {"adapted", report.adapted},
+                {"products", report.products}},
                report.notes);
     return ExitCode::ok;
   }
@@ -53,6 +56,8 @@ ExitCode run(int argc, char** argv) {
   std::cout << report.replaced << " tensors from the new weights, " << report.constants << " constants of the program";
   if (report.adapted > 0) std::cout << "; the adapter changes " << report.adapted << " parameters";
   std::cout << "\n";
+  if (report.products > 0)
+    std::cout << report.products << " products of the adapter added, with its numbers as inputs\n";
   if (report.calibrated > 0) {
     std::cout << report.calibrated << " ranges of activations stay as they were measured with the old weights\n";
   }

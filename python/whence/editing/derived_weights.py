@@ -86,13 +86,15 @@ class RefitReport(Printed):
     bounded: tuple[str, ...]    # tensors that may differ from a new export in the last bits
     unused: tuple[str, ...]     # parameters that the file does not hold
     adapted: int                # parameters that the adapter changes
+    products: int               # products of the adapter that became nodes
 
     def _headline(self) -> str:
         return f"{self.path.name if self.path else 'checked'}: {counted(self.replaced, 'tensor')} from the new weights"
 
     def _table(self) -> Table:
         counts = {"from the new weights": self.replaced, "constants": self.constants, "calibrated": self.calibrated,
-                  "bounded": len(self.bounded), "unused parameters": len(self.unused), "adapted parameters": self.adapted}
+                  "bounded": len(self.bounded), "unused parameters": len(self.unused), "adapted parameters": self.adapted,
+                  "added products": self.products}
         return Table(("", "number"), list(counts.items()))
 
 
@@ -105,6 +107,7 @@ class RecoveredWeights(Printed):
     dequantised: tuple[str, ...]    # float32, from integers and their scales
     left_out: tuple[str, ...]       # not in the file, because all elements were one number
     equivalent: tuple[str, ...]     # of folded norms and their products: other numbers with the same effect
+    several_forms: tuple[str, ...]  # also in the file with less precise numbers, for other readers
     missing: dict[str, str]         # with the reason
 
     def _headline(self) -> str:
@@ -146,7 +149,8 @@ def attest(model: Model, weights: Checkpoint, *, sidecar: str | os.PathLike[str]
     totals = predicate["totals"]
     tensors = tuple(AttestedTensor(row["name"], row["dtype"], tuple(row["dims"]), row["bytes"], row["verdict"],
                                    row.get("from"), tuple(row["modules"])) for row in predicate["tensors"])
-    accounted = not totals["tensors"][_UNACCOUNTED] and not totals["nodes"][_UNACCOUNTED] and (
+    is_complete = not predicate["differences"] and not any(each.get("has_effect") for each in predicate["absent"])
+    accounted = is_complete and not totals["tensors"][_UNACCOUNTED] and not totals["nodes"][_UNACCOUNTED] and (
         numbers is None or numbers.first_difference is None)
     return Attestation(accounted, tensors, totals["bytes"], totals["nodes"], raw, numbers)
 
@@ -155,7 +159,7 @@ def attest(model: Model, weights: Checkpoint, *, sidecar: str | os.PathLike[str]
 def refit(model: Model, weights: Checkpoint | None = None, *, base: Checkpoint | None = None,
           statement: str | os.PathLike[str] | None = None, lora: str | os.PathLike[str] | None = None,
           sidecar: str | os.PathLike[str] | None = None, output: str | os.PathLike[str] | None = None,
-          keep_scales: bool = False, overwrite: bool = False) -> RefitReport:
+          lora_as_inputs: bool = False, keep_scales: bool = False, overwrite: bool = False) -> RefitReport:
     """Puts new weights into an exported, optimised, quantised file, by the steps that gave each tensor its bytes.
 
     weights    the new checkpoint, as for ``attest``.
@@ -163,17 +167,19 @@ def refit(model: Model, weights: Checkpoint | None = None, *, base: Checkpoint |
     lora       an adapter of PEFT, its file or folder; it is added to ``weights``, or else to ``base``.
     sidecar    the sidecar of the model, whose constants no checkpoint holds.
     output     the file to write; without it, everything is checked and nothing is written.
+    lora_as_inputs  add the adapter as nodes whose factors are optional inputs, instead of merging it.
     keep_scales  keep the scales and zero points of weights; numbers beyond their range are cut off.
     overwrite  replace existing weight files at the paths that the output needs.
 
     Raises WhenceError: E0211, listing each tensor or parameter that does not allow it; nothing is written then.
     """
     options = _given(("--statement", statement), ("--lora", lora), ("--sidecar", sidecar), ("-o", output))
-    options += [flag for flag, is_set in (("--keep-scales", keep_scales), ("--overwrite", overwrite)) if is_set]
+    flags = (("--lora-as-inputs", lora_as_inputs), ("--keep-scales", keep_scales), ("--overwrite", overwrite))
+    options += [flag for flag, is_set in flags if is_set]
     with _checkpoint(weights) as new, _checkpoint(base) as old:
         raw = run_json("refit", model, *_given(("--weights", new), ("--base", old)), *options)
     return RefitReport(Path(output) if output else None, raw["replaced"], raw["constants"], raw["calibrated"],
-                       tuple(raw["bounded"]), tuple(raw["unused"]), raw["adapted"])
+                       tuple(raw["bounded"]), tuple(raw["unused"]), raw["adapted"], raw["products"])
 
 
 @takes_models("model")
@@ -197,7 +203,8 @@ def weights(model: Model, base: Checkpoint | None = None, *, statement: str | os
     with _checkpoint(base) as path:
         raw = run_json("weights", model, *_given(("--base", path)), *options, accepted=(0, 1))
     return RecoveredWeights(Path(output) if output else None, tuple(raw["stored"]), tuple(raw["dequantised"]),
-                            tuple(raw["left_out"]), tuple(raw["equivalent"]), raw["missing"])
+                            tuple(raw["left_out"]), tuple(raw["equivalent"]), tuple(raw["several_forms"]),
+                            raw["missing"])
 
 
 def _given(*options: tuple[str, Any]) -> list[Any]:
