@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -76,14 +77,12 @@ class Recovery {
     }
     for (auto& [name, parameter] : parameters_) choose_sources(name, parameter);
     std::erase_if(parameters_, [](const auto& entry) { return entry.second.sources.empty(); });
-    for (const AbsentParameter& absent : file_.absent) {
-      if (absent.number && program::has_number_form(absent.dtype)) continue;
-      missing_.emplace(absent.name, "the file does not hold it");
-    }
+    drop_incomplete_folds();
+    add_missing();
   }
 
   RecoverReport report() const {
-    RecoverReport report{.missing = missing_};
+    RecoverReport report{.several_forms = several_forms_, .missing = missing_};
     for (const auto& [name, reason] : missing_) {
       if (parameters_.contains(name)) report.missing.erase(name);
     }
@@ -163,14 +162,74 @@ class Recovery {
 
   // Returns a tensor with the sizes of an expression that costs little: which of its elements exist.
   TensorData form_of(const Expression& expression) const {
-    std::vector<std::int64_t> dims = dims_of(expression);
-    if (!has_fold(expression)) return ones(std::move(dims));
-    return of_floats(std::vector<float>(static_cast<std::size_t>(element_count(dims)), 1.0F), std::move(dims));
+    const std::vector<std::int64_t> dims = dims_of(expression);
+    if (!has_fold(expression)) return ones(dims);
+    return of_floats(std::vector<float>(static_cast<std::size_t>(element_count(dims)), 1.0F), dims);
+  }
+
+  // A norm and its product have other numbers only together: without one of them, the others are wrong.
+  void drop_incomplete_folds() {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (const Derivation& each : file_.derivations) {
+        if (!each.expression || !has_fold(*each.expression)) continue;
+        std::set<std::string> names;
+        for_each_parameter(*each.expression, [&](const ParameterStep& step) { names.insert(step.name); });
+        const auto is_known = [&](const std::string& name) { return parameters_.contains(name); };
+        if (std::ranges::all_of(names, is_known)) continue;
+        for (const std::string& name : names) {
+          if (parameters_.erase(name) == 0) continue;
+          missing_.emplace(name, "a part of the norm that was folded into it, or of its product, is missing");
+          changed = true;
+        }
+      }
+    }
+  }
+
+  // Adds the parameters that no tensor gives. Exporters leave out what has no effect: zeros that are added, ones that
+  // are multiplied. In a file with tensors of unknown origin, these may be made from it.
+  void add_missing() {
+    const bool all_known = std::ranges::none_of(
+        file_.derivations, [](const Derivation& each) { return each.verdict == derivation::Verdict::unaccounted; });
+    for (const AbsentParameter& absent : file_.absent) {
+      // A norm counts its batches, for training alone.
+      const bool is_counter = is_integral(absent.dtype) && absent.dims.empty() && absent.number;
+      const bool is_neutral = absent.number && (*absent.number == 0 || *absent.number == 1);
+      if (is_counter || (is_neutral && all_known && program::has_number_form(absent.dtype))) continue;
+      missing_.emplace(absent.name, "the file does not hold it");
+    }
+    for (const Derivation& each : file_.derivations) {
+      if (!each.expression) continue;
+      for_each_parameter(*each.expression, [&](const ParameterStep& step) {
+        for_each_name(step, [&](const std::string& name) {
+          if (!parameters_.contains(name)) missing_.emplace(name, "the file does not hold it");
+        });
+      });
+    }
+  }
+
+  // Returns true if all sources give the same numbers.
+  bool agree(const std::vector<Source>& sources) const {
+    const TensorData first = piece(sources[0], DType::float32);
+    return std::ranges::all_of(sources, [&](const Source& each) {
+      return derivation::text_of(piece(each, DType::float32)) == derivation::text_of(first);
+    });
   }
 
   // Keeps the best source that is complete, or else all that together hold each element.
   void choose_sources(const std::string& name, Parameter& parameter) {
     std::vector<Source>& sources = parameter.sources;
+    const auto is_changed = [](const Source& source) { return source.origin > Origin::dequantised; };
+    if (sources.size() > 1 && std::ranges::any_of(sources, is_changed) && !agree(sources)) {
+      missing_.emplace(name, "the file holds it in several forms, and a norm was folded into one of them");
+      sources.clear();
+      return;
+    }
+    if (std::ranges::count(sources, true, &Source::is_complete) > 1 &&
+        std::ranges::any_of(sources, [&](const Source& each) { return each.origin != sources[0].origin; })) {
+      several_forms_.push_back(name);
+    }
     const auto rank = [](const Source& source) {
       return std::tuple(source.origin, !source.is_complete, source.dtype != DType::float32);
     };
@@ -268,6 +327,7 @@ class Recovery {
   bool splits_norms_;
   std::map<std::string, Parameter> parameters_;
   std::map<std::string, std::string> missing_;
+  std::vector<std::string> several_forms_;
 };
 
 void require_new(const std::string& path) {

@@ -18,10 +18,11 @@ struct RecoverOptions {
 };
 
 struct RecoverReport {
-  std::vector<std::string> stored = {};       // with the numbers of the file, in its dtype
-  std::vector<std::string> dequantised = {};  // float32, from integers and their scales
-  std::vector<std::string> left_out = {};     // not in the file, because all elements were one number
-  std::vector<std::string> equivalent = {};   // of a folded norm and its product: other numbers with the same effect
+  std::vector<std::string> stored = {};         // with the numbers of the file, in its dtype
+  std::vector<std::string> dequantised = {};    // float32, from integers and their scales
+  std::vector<std::string> left_out = {};       // not in the file, because all elements were one number
+  std::vector<std::string> equivalent = {};     // of a folded norm and its product: other numbers with the same effect
+  std::vector<std::string> several_forms = {};  // also in the file with less precise numbers, for other readers
   std::map<std::string, std::string> missing = {};  // with the reason
   Diagnostics notes = {};
 };

@@ -40,6 +40,7 @@ ExitCode run(int argc, char** argv) {
                 {"dequantised", report.dequantised},
                 {"left_out", report.left_out},
                 {"equivalent", report.equivalent},
+                {"several_forms", report.several_forms},
                 {"missing", report.missing}},
                report.notes);
   } else {
@@ -51,6 +52,10 @@ ExitCode run(int argc, char** argv) {
     print(report.dequantised, "computed from integers and their scales");
     print(report.left_out, "that the file left out, because all elements were one number");
     print(report.equivalent, "of folded norms and their products, with other numbers that have the same effect");
+    for (const std::string& name : report.several_forms) {
+      std::cout << "in several forms: " << printable(name)
+                << ": other readers get less precise numbers from the file\n";
+    }
     for (const auto& [name, reason] : report.missing) {
       std::cout << "missing: " << printable(name) << ": " << reason << "\n";
     }
