@@ -56,6 +56,7 @@ Json absent_json(const std::vector<AbsentParameter>& parameters) {
   for (const AbsentParameter& parameter : parameters) {
     Json json = {{"name", parameter.name}, {"dtype", name_of(parameter.dtype)}, {"dims", parameter.dims}};
     if (parameter.number) json["number"] = *parameter.number;
+    if (parameter.has_effect) json["has_effect"] = true;
     list.push_back(std::move(json));
   }
   return list;
@@ -74,21 +75,22 @@ std::string statement_of(const AttestReport& report) {
   Json tensors = Json::array(), nodes = Json::array();
   for (const AttestedTensor& tensor : report.tensors) tensors.push_back(tensor_json(tensor));
   for (const AttestedNode& node : report.nodes) {
-    nodes.push_back({{"name", node.name},
-                     {"op_type", node.op_type},
-                     {"verdict", name_of(node.verdict)},
-                     {"modules", node.modules}});
+    Json json = {
+        {"name", node.name}, {"op_type", node.op_type}, {"verdict", name_of(node.verdict)}, {"modules", node.modules}};
+    if (!node.remark.empty()) json["remark"] = node.remark;
+    nodes.push_back(std::move(json));
   }
-  const Json statement = {{"_type", "https://in-toto.io/Statement/v1"},
+  const Json statement = {{"_type", derivation::statement_type},
                           {"subject", digests_json(report.model)},
-                          {"predicateType", "urn:whence:attestation:1"},
+                          {"predicateType", derivation::predicate_type},
                           {"predicate",
                            {{"producer", "whence " WHENCE_VERSION},
                             {"sources", digests_json(report.sources)},
                             {"totals", totals_json(report)},
                             {"tensors", tensors},
                             {"nodes", nodes},
-                            {"absent", absent_json(report.absent)}}}};
+                            {"absent", absent_json(report.absent)},
+                            {"differences", report.differences}}}};
   return json_text(statement) + "\n";
 }
 

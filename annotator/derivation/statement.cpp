@@ -39,8 +39,11 @@ Statement Statement::read(const std::string& path) {
   Json json = Json::parse(text->text(), nullptr, /*allow_exceptions=*/false);
   const bool is_statement = has_array(json, "subject") && json.contains("predicate") &&
                             has_array(json["predicate"], "tensors") && has_array(json["predicate"], "nodes");
-  if (!is_statement) {
-    throw Error(Code::wrong_kind, "the file is not a statement of `whence attest`",
+  const auto states = [&](const char* key, std::string_view value) {
+    return is_statement && has_text(json, key) && json[key].get_ref<const std::string&>() == value;
+  };
+  if (!states("_type", statement_type) || !states("predicateType", predicate_type)) {
+    throw Error(Code::wrong_kind, "the file is not a statement of `whence attest`, or of another version",
                 "pass the file of `whence attest -o`", place);
   }
   Statement statement;
@@ -57,9 +60,11 @@ Statement Statement::read(const std::string& path) {
 }
 
 std::optional<std::string> Statement::difference(const std::vector<FileDigest>& files) const {
-  if (subject.empty() || subject.front().sha256 != files.front().sha256) return "the statement is about another file";
+  // The order of subjects has no meaning in in-toto's form.
+  if (std::ranges::find(subject, files.front().sha256, &FileDigest::sha256) == subject.end())
+    return "the statement is about another file";
   for (std::size_t i = 1; i < files.size(); ++i) {
-    const auto stated = std::ranges::find(subject.begin() + 1, subject.end(), files[i].name, &FileDigest::name);
+    const auto stated = std::ranges::find(subject, files[i].name, &FileDigest::name);
     if (stated == subject.end() || stated->sha256 != files[i].sha256) {
       return "the statement is about another content of the data file '" + printable(files[i].name) + "'";
     }

@@ -5,11 +5,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::derivation {
+
+inline constexpr std::string_view statement_type = "https://in-toto.io/Statement/v1";
+inline constexpr std::string_view predicate_type = "urn:whence:attestation:1";
 
 // A file with its SHA-256.
 struct FileDigest {

@@ -1,8 +1,10 @@
 #include "annotator/validation/attested.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/statement.h"
 
 namespace whence::validation {
@@ -46,6 +48,30 @@ Gap gap_in(const nlohmann::ordered_json& table) {
   return gap;
 }
 
+// Returns the list under a key; an empty one if there is none.
+nlohmann::ordered_json list_in(const nlohmann::ordered_json& object, const char* key) {
+  return object.contains(key) && object[key].is_array() ? object[key] : nlohmann::ordered_json::array();
+}
+
+bool has_right_totals(const nlohmann::ordered_json& predicate) {
+  if (!predicate.contains("totals") || !predicate["totals"].is_object()) return false;
+  for (const char* table : {"tensors", "nodes"}) {
+    std::map<std::string, std::int64_t> counts;
+    for (const auto& row : predicate[table]) {
+      if (row.is_object() && row.contains("verdict") && row["verdict"].is_string())
+        ++counts[row["verdict"].get<std::string>()];
+    }
+    const auto& totals = predicate["totals"];
+    if (!totals.contains(table) || !totals[table].is_object()) return false;
+    for (const auto& [verdict, total] : totals[table].items()) {
+      if (!total.is_number_integer() || total.get<std::int64_t>() != counts[verdict]) return false;
+      counts.erase(verdict);
+    }
+    if (!counts.empty()) return false;
+  }
+  return true;
+}
+
 Shortfall shortfall(const Gap& gap, const std::string& what) {
   std::string message =
       std::to_string(gap.missing) + " " + what + (gap.missing == 1 ? " is" : "s are") + " unaccounted";
@@ -67,26 +93,35 @@ std::vector<Shortfall> attested_shortfalls(const std::string& path, const onnx_f
     return {{&attested_rule, "", "attested files", 100, 0, std::nullopt, {}, *difference, false}};
   }
   std::vector<Shortfall> shortfalls;
+  const auto add = [&](const std::string& what, const std::string& message) {
+    shortfalls.push_back({&attested_rule, "", "attested " + what, 100, 0, std::nullopt, {}, message, false});
+  };
   const Gap tensors = gap_in(stated.predicate["tensors"]), nodes = gap_in(stated.predicate["nodes"]);
+  const bool lists_all = tensors.rows == std::ssize(derivation::FileTensors(model).all()) &&
+                         nodes.rows == std::ssize(onnx_file::all_nodes(model.graph));
+  if (!lists_all) add("rows", "the statement does not list each tensor and node of the file");
+  if (!has_right_totals(stated.predicate)) add("totals", "the statement's totals are not those of its rows");
   if (tensors.missing > 0) shortfalls.push_back(shortfall(tensors, "tensor"));
   if (nodes.missing > 0) shortfalls.push_back(shortfall(nodes, "node"));
   const auto& predicate = stated.predicate;
-  const bool has_numbers = predicate.contains("numbers") && predicate["numbers"].is_object();
-  const auto first =
-      has_numbers ? predicate["numbers"].value("first_difference", nlohmann::ordered_json()) : nlohmann::ordered_json();
-  if (!first.is_null()) {
-    const bool has_module = first.is_object() && first.contains("module") && first["module"].is_string();
-    shortfalls.push_back({&attested_rule,
-                          "",
-                          "attested numbers",
-                          100,
-                          0,
-                          std::nullopt,
-                          {},
-                          "the file computes other numbers" +
-                              (has_module ? ", first in " + first["module"].get<std::string>() : std::string()),
-                          false});
+  std::int64_t absent = 0;
+  for (const auto& row : list_in(predicate, "absent")) absent += row.is_object() && row.contains("has_effect") ? 1 : 0;
+  if (absent > 0) add("parameters", "the file does not hold " + std::to_string(absent) + " parameters of the program");
+  if (!list_in(predicate, "differences").empty()) add("results", "the file has other results than the program");
+  if (!predicate.contains("numbers") || predicate["numbers"].is_null()) return shortfalls;
+  const auto& numbers = predicate["numbers"];
+  const auto is_positive = [&](const char* key) {
+    return numbers.is_object() && numbers.contains(key) && numbers[key].is_number() && numbers[key] > 0;
+  };
+  if (!is_positive("runs") || !is_positive("compared")) {
+    add("numbers", "the statement compares no numbers");
+    return shortfalls;
   }
+  const auto first = numbers.value("first_difference", nlohmann::ordered_json());
+  if (first.is_null()) return shortfalls;
+  const bool has_module = first.is_object() && first.contains("module") && first["module"].is_string();
+  add("numbers", "the file computes other numbers" +
+                     (has_module ? ", first in " + first["module"].get<std::string>() : std::string()));
   return shortfalls;
 }
 
