@@ -265,9 +265,8 @@ std::vector<CheckpointTensor> read_torch_archive(const std::string& path, Diagno
                 archive.place());
   }
   if (!rival.empty()) {
-    notes.push_back(warning(Code::unsupported_feature,
-                            "the dict '" + printable(rival) + "' has as many tensors as the dict that is read",
-                            "save only the intended dict", archive.place()));
+    throw Error(Code::wrong_kind, "the file holds several dicts of tensors, one of them '" + printable(rival) + "'",
+                "save only the intended dict", archive.place());
   }
   std::vector<CheckpointTensor> tensors;
   std::map<Layout, std::size_t> known;

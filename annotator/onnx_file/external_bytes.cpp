@@ -1,5 +1,6 @@
 #include "annotator/onnx_file/external_bytes.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "annotator/onnx_file/data_file.h"
@@ -25,6 +26,12 @@ std::string_view ExternalBytes::of(const OnnxTensor& tensor) {
   const Place place{.file = model_, .stage = "match", .node = std::string(tensor.name)};
   const auto location = find_property(tensor.external_data, "location");
   if (!location) return {};
+  // Readers differ in which of two entries they use.
+  for (const char* key : {"location", "offset", "length"}) {
+    if (std::ranges::count(tensor.external_data, std::string_view(key), &OnnxProperty::key) < 2) continue;
+    throw Error(Code::corrupt_file, "the tensor " + std::string(tensor.name) + " states its " + key + " twice",
+                "export the model again", place);
+  }
   auto& file = files_[std::string(*location)];
   if (file == nullptr) file = MappedFile::open(require_data_file(model_, *location, place).string());
   const std::uint64_t offset = number_of(tensor, "offset", 0, place);

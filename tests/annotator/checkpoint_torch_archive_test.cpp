@@ -78,11 +78,12 @@ TEST_F(TorchArchive, ReadsTheLargestTable) {
   ASSERT_EQ(tensors.size(), 2u);
   EXPECT_EQ(tensors[0].name, "a");
   EXPECT_TRUE(notes_.empty());
-  tensors = read(dict({{"model", dict({{"a", a}})}, {"average", dict({{"b", b}})}}));
-  ASSERT_EQ(tensors.size(), 1u);
-  EXPECT_EQ(tensors[0].name, "a");
-  ASSERT_EQ(notes_.size(), 1u);  // names the other table
-  EXPECT_NE(notes_[0].message.find("average"), std::string::npos);
+}
+
+TEST_F(TorchArchive, RefusesTwoTablesOfOneSize) {
+  const std::string a = tensor_call("0", "FloatStorage", 0, {1}, {1}),
+                    b = tensor_call("0", "FloatStorage", 1, {1}, {1});
+  expect_error(Code::wrong_kind, [&] { read(dict({{"model", dict({{"a", a}})}, {"average", dict({{"b", b}})}})); });
 }
 
 // Returns `count` nested tables {"t": {"t": ...}} around a tensor.
