@@ -12,7 +12,6 @@
 #include "schema/files/output_files.h"
 #include "schema/files/sha256.h"
 #include "schema/flat_map.h"
-#include "schema/sidecar/sidecar.h"
 
 namespace whence::app {
 namespace {
@@ -117,7 +116,8 @@ std::int64_t AttestReport::count(NodeVerdict verdict) const {
 }
 
 bool AttestReport::all_accounted() const {
-  return count(Verdict::unaccounted).tensors == 0 && count(NodeVerdict::unaccounted) == 0;
+  return count(Verdict::unaccounted).tensors == 0 && count(NodeVerdict::unaccounted) == 0 && differences.empty() &&
+         std::ranges::none_of(absent, &AbsentParameter::has_effect);
 }
 
 AttestReport attest(const std::string& model_path, const AttestOptions& options) {
@@ -132,9 +132,9 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
   DerivedFile file = derive_file(model_path, {options.weights, options.sidecar}, report.notes);
   const auto nodes = onnx_file::all_nodes(file.model->graph);
   std::vector<derivation::NodeFinding> found(nodes.size());
-  if (!options.sidecar.empty()) {
-    const Program program = unwrap(read_sidecar(options.sidecar), report.notes).program;
-    found = derivation::node_findings(*file.model, program, *file.tensors, file.derivations);
+  if (file.program) {
+    found = derivation::node_findings(*file.model, *file.program, file.forms, *file.tensors, file.derivations,
+                                      report.differences);
   }
   const NodeModules modules(nodes, found);
   for (std::size_t i = 0; i < file.derivations.size(); ++i) {
@@ -145,7 +145,8 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const onnx_file::OnnxNode& node = *nodes[i];
     const std::string_view name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
-    report.nodes.push_back({std::string(name), std::string(node.op_type), found[i].verdict, modules.of(&node)});
+    report.nodes.push_back(
+        {std::string(name), std::string(node.op_type), found[i].verdict, modules.of(&node), found[i].remark});
   }
   report.absent = std::move(file.absent);
   report.model = derivation::digests_of(model_path, *file.model);

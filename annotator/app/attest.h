@@ -32,6 +32,7 @@ struct AttestedNode {
   std::string name, op_type;  // a node without a name has that of its first result
   derivation::NodeVerdict verdict = derivation::NodeVerdict::unaccounted;
   std::vector<std::string> modules;
+  std::string remark;  // why a node that stands for operations is unaccounted; mostly empty
 };
 
 struct AttestReport {
@@ -40,6 +41,7 @@ struct AttestReport {
   std::vector<AttestedTensor> tensors;
   std::vector<AttestedNode> nodes;
   std::vector<AbsentParameter> absent;
+  std::vector<std::string> differences;  // between the results of the file and of the program
   Diagnostics notes;
 
   struct Count {

@@ -10,6 +10,7 @@
 #include "annotator/derivation/statement.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/printable.h"
+#include "schema/program_walk.h"
 #include "schema/sidecar/sidecar.h"
 
 namespace whence::app {
@@ -45,11 +46,14 @@ std::optional<double> number_of_all(const TensorData& data) {
   return elements->number(0);
 }
 
-std::vector<AbsentParameter> absent_parameters(const std::vector<Derivation>& derivations,
+std::vector<AbsentParameter> absent_parameters(const derivation::FileTensors& tensors,
+                                               const std::vector<Derivation>& derivations,
                                                const derivation::Weights& weights) {
   std::set<std::string, std::less<>> held;
-  for (const Derivation& derivation : derivations) {
-    if (!derivation.expression) continue;
+  for (std::size_t i = 0; i < derivations.size(); ++i) {
+    const Derivation& derivation = derivations[i];
+    const bool is_read = !tensors.all()[i].uses.empty() || tensors.all()[i].is_output;
+    if (!derivation.expression || !is_read) continue;
     for_each_parameter(*derivation.expression, [&](const derivation::ParameterStep& step) {
       for_each_name(step, [&](const std::string& name) { held.insert(name); });
     });
@@ -62,6 +66,26 @@ std::vector<AbsentParameter> absent_parameters(const std::vector<Derivation>& de
     }
   }
   return absent;
+}
+
+// Exporters leave out biases of zeros and scales of ones. Without another parameter the file computes something else.
+void note_effects(const Program& program, std::vector<AbsentParameter>& absent) {
+  std::set<std::string, std::less<>> read;
+  for (const Node* node : operations(program)) {
+    for (const NamedArgument& argument : node->arguments) {
+      each_value(argument.value, [&](ValueId id) {
+        const Value& value = program.values[id];
+        if (value.source != ValueSource::parameter) return;
+        const Parameter& parameter = program.parameters[ParameterId(value.index)];
+        read.insert(parameter.name);
+        read.insert(parameter.aliases.begin(), parameter.aliases.end());
+      });
+    }
+  }
+  for (AbsentParameter& each : absent) {
+    const bool is_neutral = each.number && (*each.number == 0 || *each.number == 1);
+    each.has_effect = is_floating(each.dtype) && !is_neutral && read.contains(each.name);
+  }
 }
 
 template <class Corrupt>
@@ -102,15 +126,17 @@ derivation::Sources DerivedFile::sources(const derivation::Weights& weights,
 
 DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& from, Diagnostics& notes) {
   DerivedFile file = open_model(model, notes);
-  auto weights = derivation::Weights::read(from.weights, notes);
+  if (!from.sidecar.empty()) file.program = unwrap(read_sidecar(from.sidecar), notes).program;
+  auto weights = derivation::Weights::read(from.weights, file.program ? &*file.program : nullptr, notes);
   std::optional<derivation::ProgramConstants> constants;
-  if (!from.sidecar.empty()) {
-    const Program program = unwrap(read_sidecar(from.sidecar), notes).program;
-    weights.compute(program);
-    constants.emplace(program);
+  if (file.program) {
+    file.forms = derivation::forms_of(*file.program);
+    weights.compute(*file.program);
+    constants.emplace(*file.program, file.forms);
   }
   file.derivations = derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr);
-  file.absent = absent_parameters(file.derivations, weights);
+  file.absent = absent_parameters(*file.tensors, file.derivations, weights);
+  if (file.program) note_effects(*file.program, file.absent);
   return file;
 }
 

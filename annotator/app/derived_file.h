@@ -19,6 +19,7 @@ struct AbsentParameter {
   std::vector<std::int64_t> dims = {};
   // The number that all its elements are: exporters leave out biases of zeros and scales of ones.
   std::optional<double> number = {};
+  bool has_effect = false;  // the recorded program reads it, and it is neither zeros nor ones
 };
 
 struct DerivedFile {
@@ -27,6 +28,8 @@ struct DerivedFile {
   std::unique_ptr<derivation::Contents> contents;
   std::vector<derivation::Derivation> derivations;  // in the order of `tensors`
   std::vector<AbsentParameter> absent;
+  std::optional<Program> program;              // of the sidecar, if there is one
+  std::vector<derivation::ProgramForm> forms;  // of the program
 
   // `scales`: kept between evaluations with the same weights; null to compute them each time.
   derivation::Sources sources(const derivation::Weights& weights,

@@ -7,6 +7,7 @@
 
 #include "annotator/derivation/expression.h"
 #include "annotator/derivation/file_tensors.h"
+#include "schema/tensor_data.h"
 
 namespace whence::derivation {
 
@@ -21,5 +22,11 @@ struct BlockedLayout {
 
 // Returns the layouts that a tensor may have; empty unless a blocked convolution reads it.
 std::vector<BlockedLayout> blocked_layouts(const FileTensor& tensor);
+
+// Returns the sizes without the channels of zeros that fill up the last block of outputs (axis 0) and inputs (axis 1).
+std::vector<std::int64_t> without_padding(const TensorData& plain);
+
+// Returns true if a blocked convolution reads the tensor as its input `slot`.
+bool reads_in_blocks(const FileTensor& tensor, std::size_t slot);
 
 }  // namespace whence::derivation

@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "annotator/derivation/evaluate_node.h"
 #include "annotator/exporter/export.h"
 #include "annotator/exporter/filled_weights.h"
-#include "annotator/simplify/evaluate/evaluate.h"
 #include "schema/files/files.h"
 
 namespace whence::derivation {
@@ -78,8 +78,7 @@ class Evaluator {
 
  private:
   void note(const GraphNode& node) {
-    const bool has_result = node.outputs.size() == 1 && simplify::can_evaluate(node);
-    if (!has_result) return;
+    if (!can_evaluate(graph_, node)) return;
     Known known{.node = &node, .is_computed = !moves_elements(node.op_type)};
     std::string recipe, digests = node.op_type;
     for (const GraphValueId input : node.inputs) {
@@ -128,7 +127,7 @@ class Evaluator {
         inputs.push_back(input == graph::no_value ? nullptr : evaluated(input));
         all_known = all_known && (input == graph::no_value || inputs.back() != nullptr);
       }
-      if (all_known) result = simplify::evaluate(*known.node, inputs, max_bytes);
+      if (all_known) result = evaluate(graph_, *known.node, inputs, max_bytes);
     }
     auto& stored = values_[value] = std::move(result);
     return stored ? &*stored : nullptr;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "annotator/derivation/blocked_layouts.h"
@@ -16,6 +17,7 @@
 #include "annotator/derivation/evaluate.h"
 #include "annotator/derivation/find_scheme.h"
 #include "annotator/derivation/folded_norms.h"
+#include "annotator/derivation/folded_vectors.h"
 #include "annotator/derivation/likeness.h"
 #include "annotator/derivation/name_fit.h"
 #include "annotator/derivation/structure_inputs.h"
@@ -33,6 +35,12 @@ std::string_view name_of(Verdict verdict) {
 
 namespace {
 
+std::string number_text(float number) {
+  std::ostringstream text;
+  text << number;
+  return text.str();
+}
+
 constexpr std::uint64_t released_size = 8 << 20;  // bytes of a tensor after which pages of the checkpoint are dropped
 constexpr std::int64_t max_structure = 64;        // integers of a tensor of sizes, axes or positions
 
@@ -45,6 +53,7 @@ class Deriver {
         constants_(constants),
         likeness_(weights),
         norms_(weights),
+        vectors_(weights),
         found_(tensors.all().size()) {
     for (const FileTensor& tensor : tensors.all()) names_.emplace_back(tensor);
   }
@@ -59,6 +68,7 @@ class Deriver {
     }
     for (const Product& product : tensors_.products()) find_folded(product);
     for (std::size_t i = 0; i < found_.size(); ++i) find_blocked(static_cast<TensorNumber>(i));
+    for (std::size_t i = 0; i < found_.size(); ++i) find_blocked_bias(static_cast<TensorNumber>(i));
     find_remaining_biases();
     for (std::size_t i = 0; i < found_.size(); ++i) find_rounded(static_cast<TensorNumber>(i));
     for (std::size_t i = 0; i < found_.size(); ++i) find_computed(static_cast<TensorNumber>(i));
@@ -176,8 +186,9 @@ class Deriver {
       const TensorData real = evaluate(candidate, sources());
       const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
       if (finding.exact_integers) return set_quantised(weight, candidate, finding.scheme, true);
-      if (finding.exact_scales && !scales_fit) scales_fit.emplace(std::move(candidate), finding.scheme);
+      if (finding.exact_scales && !scales_fit) scales_fit.emplace(candidate, finding.scheme);
     }
+    if (find_near_quantised(weight, candidates, stored)) return;
     if (scales_fit) {
       set_quantised(weight, scales_fit->first, scales_fit->second, false);
       found(weight.integers).remark = "not the nearest integers for " + to_text(scales_fit->first);
@@ -186,6 +197,26 @@ class Deriver {
     if (!source) return find_quantised_constant(weight, stored);
     found(weight.integers).remark = "similar to " + to_text(*source) + ", but by no known scheme";
     note_distance(weight, *numbers, *source);
+  }
+
+  // Finds a computed weight that the tool rounded otherwise before it was quantised.
+  bool find_near_quantised(const QuantisedWeight& weight, const std::vector<Expression>& candidates,
+                           const StoredParts& stored) {
+    const auto theirs = stored_groups(tensors_, contents_, weight);
+    if (!theirs) return false;
+    for (const Expression& candidate : candidates) {
+      if (!is_computed(candidate)) continue;
+      const TensorData real = evaluate(candidate, sources());
+      const auto scheme = find_near_scheme({floats_of(real), real.shape}, weight, stored, *theirs);
+      if (!scheme) continue;
+      set_quantised(weight, candidate, *scheme, true);
+      for (const TensorNumber part : {weight.integers, weight.scales}) {
+        found(part).verdict = Verdict::bounded;
+        found(part).remark = "its numbers before they were quantised are known up to rounding";
+      }
+      return true;
+    }
+    return false;
   }
 
   void set_quantised(const QuantisedWeight& weight, const Expression& source, const Scheme& scheme,
@@ -252,13 +283,13 @@ class Deriver {
     const auto product = std::ranges::find(tensors_.products(), weight.integers, &Product::weight);
     const std::int64_t axis = product == tensors_.products().end() ? 0 : product->axis;
     const TensorData real = evaluate(source, sources());
-    for (Expression& folded : norms_.candidates(source, real, numbers, axis))
+    for (Expression& folded : folded_candidates(source, real, numbers, axis))
       sources_to_try.push_back(std::move(folded));
     // The weights were float16 before.
     for (std::size_t i = 0, count = sources_to_try.size(); i < count; ++i) {
-      for (const bool clamped : {false, true}) {
-        const Expression half{CastStep{DType::float16, clamped}, {sources_to_try[i]}};
-        sources_to_try.push_back({CastStep{DType::float32, false}, {half}});
+      for (const CastRange& range : cast_ranges) {
+        const Expression half{CastStep{DType::float16, range}, {sources_to_try[i]}};
+        sources_to_try.push_back({CastStep{DType::float32}, {half}});
       }
     }
     return sources_to_try;
@@ -266,6 +297,18 @@ class Deriver {
 
   void set_exact(TensorNumber tensor, Expression expression) {
     if (tensor != no_tensor) found(tensor) = {Verdict::exact, std::move(expression), {}, found(tensor).bytes};
+  }
+
+  // The weight with a norm, or with numbers by channel.
+  std::vector<Expression> folded_candidates(const Expression& source, const TensorData& real,
+                                            const SampledTensor& tensor, std::int64_t axis) const {
+    std::vector<Expression> candidates = norms_.candidates(source, real, tensor, axis);
+    std::ranges::move(vectors_.candidates(source, real, tensor, axis), std::back_inserter(candidates));
+    return candidates;
+  }
+
+  std::vector<Expression> folded_biases(const Expression& weight) const {
+    return FoldedVectors::is_scaled(weight) ? vectors_.bias_candidates(weight) : norms_.bias_candidates(weight);
   }
 
   void find_folded(const Product& product) {
@@ -277,32 +320,55 @@ class Deriver {
                                 [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
     const auto source = likeness_.find(sampled, fit_of(product.weight));
     if (!source) return;
-    choose(product.weight, norms_.candidates(*source, evaluate(*source, sources()), sampled, product.axis));
+    choose(product.weight, folded_candidates(*source, evaluate(*source, sources()), sampled, product.axis));
     find_folded_bias(product);
   }
 
   void find_folded_bias(const Product& product) {
     if (product.bias == no_tensor || known(product.bias) || !found(product.weight).expression) return;
-    choose(product.bias, norms_.bias_candidates(*found(product.weight).expression));
+    choose(product.bias, folded_biases(*found(product.weight).expression));
   }
 
   // Finds a weight in one of the layouts of blocked convolutions.
   void find_blocked(TensorNumber number) {
     for (const BlockedLayout& layout : blocked_layouts(tensors_[number])) {
       if (known(number)) return;
-      const TensorData plain = evaluate(layout.plain({KeptStep{std::string(tensors_[number].name)}}), sources());
+      const TensorData filled = evaluate(layout.plain({KeptStep{std::string(tensors_[number].name)}}), sources());
+      const TensorData plain = resized(filled, without_padding(filled));
       const auto elements = program::Elements::of(plain);
       if (!elements) return;
+      const auto blocked = [&](Expression weight) {
+        return layout.blocked(plain.shape == filled.shape ? std::move(weight)
+                                                          : padded(std::move(weight), filled.shape));
+      };
       if (auto whole = index(plain.dtype).find({plain.dtype, plain.shape, text_of(plain)}, fit_of(number))) {
-        if (prove(number, layout.blocked(std::move(*whole)))) return;
+        if (prove(number, blocked(std::move(*whole)))) return;
       }
       const SampledTensor sampled{plain.shape,
                                   [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
       const auto source = likeness_.find(sampled, fit_of(number));
       if (!source) continue;
-      std::vector<Expression> candidates = norms_.candidates(*source, evaluate(*source, sources()), sampled, 0);
-      for (Expression& candidate : candidates) candidate = layout.blocked(std::move(candidate));
+      std::vector<Expression> candidates = folded_candidates(*source, evaluate(*source, sources()), sampled, 0);
+      for (Expression& candidate : candidates) candidate = blocked(std::move(candidate));
       choose(number, candidates);
+    }
+  }
+
+  static Expression padded(Expression input, std::vector<std::int64_t> dims) {
+    return {PadStep{std::move(dims)}, {std::move(input)}};
+  }
+
+  // Finds a bias with zeros for the channels that fill up a block.
+  void find_blocked_bias(TensorNumber number) {
+    const FileTensor& tensor = tensors_[number];
+    const auto& dims = tensor.tensor->dims;
+    if (known(number) || dims.size() != 1 || !reads_in_blocks(tensor, 2)) return;
+    for (const Use& use : tensor.uses) {
+      const TensorNumber weight = use.node->inputs.size() > 1 ? tensors_.find(use.node->inputs[1]) : no_tensor;
+      if (weight == no_tensor || !found(weight).expression) continue;
+      std::vector<Expression> candidates = folded_biases(*found(weight).expression);
+      for (Expression& candidate : candidates) candidate = padded(std::move(candidate), dims);
+      if (!known(number)) choose(number, candidates);
     }
   }
 
@@ -310,14 +376,16 @@ class Deriver {
   void find_remaining_biases() {
     std::vector<Expression> weights;
     for (const Derivation& each : found_) {
-      if (each.expression && !norms_.folded_weight(*each.expression).empty()) weights.push_back(*each.expression);
+      const bool is_folded = each.expression && (!norms_.folded_weight(*each.expression).empty() ||
+                                                 FoldedVectors::is_scaled(*each.expression));
+      if (is_folded) weights.push_back(*each.expression);
     }
     for (std::size_t i = 0; i < found_.size(); ++i) {
       const auto number = static_cast<TensorNumber>(i);
       const onnx_file::OnnxTensor& tensor = *tensors_[number].tensor;
       if (known(number) || !is_floating(from_onnx(tensor.data_type)) || tensor.dims.empty()) continue;
       for (const Expression& weight : weights) {
-        if (!known(number)) choose(number, norms_.bias_candidates(weight));
+        if (!known(number)) choose(number, folded_biases(weight));
       }
     }
   }
@@ -328,8 +396,8 @@ class Deriver {
     const TensorData tensor = contents_.data(tensors_[number]);
     if (tensor.dtype == DType::float16) {
       for (const Expression& candidate : candidates) {
-        for (const bool clamped : {false, true}) {
-          if (prove(number, {CastStep{DType::float16, clamped}, {candidate}})) return;
+        for (const CastRange& range : cast_ranges) {
+          if (prove(number, {CastStep{DType::float16, range}, {candidate}})) return;
         }
       }
       return;
@@ -338,12 +406,20 @@ class Deriver {
     for (const Expression& candidate : candidates) {
       const TensorData result = evaluate(candidate, sources());
       if (text_of(tensor) == text_of(result)) return set_exact(number, candidate);
-      const auto difference = rounding_difference(tensor, result);
+      const auto difference = is_computed(candidate) ? rounding_difference(tensor, result) : std::nullopt;
       if (difference && !known(number)) {
-        found(number) = {Verdict::bounded, candidate, "differs by at most " + std::to_string(*difference),
+        found(number) = {Verdict::bounded, candidate, "differs by at most " + number_text(*difference),
                          found(number).bytes};
       }
     }
+  }
+
+  // Returns true if arithmetic gives the value, whose rounding tools choose.
+  static bool is_computed(const Expression& expression) {
+    if (std::holds_alternative<FoldStep>(expression.step) || std::holds_alternative<ByChannelStep>(expression.step))
+      return true;
+    const auto* const parameter = std::get_if<ParameterStep>(&expression.step);
+    return (parameter != nullptr && parameter->is_computed()) || std::ranges::any_of(expression.inputs, is_computed);
   }
 
   // Returns the largest difference of two tensors if it may come from rounding.
@@ -369,8 +445,11 @@ class Deriver {
     if (!elements) return;
     const SampledTensor sampled{data.shape,
                                 [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
-    if (const auto source = likeness_.find(sampled, fit_of(number)))
-      prove(number, {CastStep{DType::float16, true}, {*source}});
+    const auto source = likeness_.find(sampled, fit_of(number));
+    if (!source) return;
+    for (const CastRange& range : cast_ranges) {
+      if (range.is_limited() && prove(number, {CastStep{DType::float16, range}, {*source}})) return;
+    }
   }
 
   // Finds a result of the program that another tool computed with other roundings.
@@ -408,6 +487,31 @@ class Deriver {
       if (bias.scale != no_tensor) prove(bias.scale, {QuantiseBiasStep{true}, {candidate, input, *weight_scale}});
       return;
     }
+    const bool is_near = found(bias.weight_scale).verdict == Verdict::bounded;
+    for (Expression& candidate : bias_sources(*weight_scale, integers.shape)) {
+      if (!is_near && !is_computed(candidate)) continue;
+      const std::vector<Expression> inputs = {candidate, input, *weight_scale};
+      if (!differs_little(integers, evaluate({QuantiseBiasStep{false}, inputs}, sources()))) continue;
+      const auto set = [&](TensorNumber tensor, bool is_scale) {
+        if (tensor == no_tensor || known(tensor)) return;
+        found(tensor) = {Verdict::bounded, Expression{QuantiseBiasStep{is_scale}, inputs},
+                         "its numbers before they were quantised are known up to rounding", found(tensor).bytes};
+      };
+      set(bias.integers, false);
+      set(bias.scale, true);
+      return;
+    }
+  }
+
+  // Returns true for 32-bit integers that differ by the rounding of single precision.
+  static bool differs_little(const TensorData& theirs, const TensorData& ours) {
+    const auto a = program::Elements::of(theirs), b = program::Elements::of(ours);
+    if (!a || !b || a->size() != b->size()) return false;
+    constexpr double relative = 2e-6;
+    for (std::size_t i = 0; i < a->size(); ++i) {
+      if (std::abs(a->number(i) - b->number(i)) > 1 + relative * std::abs(a->number(i))) return false;
+    }
+    return true;
   }
 
   // Only operators with gates or heads have the rows of a parameter in another order than the program.
@@ -430,7 +534,8 @@ class Deriver {
     const TensorData data = contents_.data(tensors_[range]);
     const auto elements = program::Elements::of(data);
     const bool is_scale = elements && is_floating(data.dtype);
-    if (is_scale && !(elements->number(0) > 0 && std::isfinite(elements->number(0)))) {
+    // The range of a mask with infinite numbers is infinite.
+    if (is_scale && !(elements->number(0) > 0)) {
       found(range).remark = "no measurement gives this scale";
     } else {
       found(range).verdict = Verdict::calibrated;
@@ -440,7 +545,8 @@ class Deriver {
   // The biases that may belong to a weight: the parameter `bias` beside it, with a norm if one was folded in, and any
   // vector of the checkpoint with these sizes.
   std::vector<Expression> bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims) {
-    std::vector<Expression> candidates = norms_.bias_candidates(weight_scale.inputs.at(0));
+    std::vector<Expression> candidates = folded_biases(weight_scale.inputs.at(0));
+    std::erase_if(candidates, [&](const Expression& candidate) { return dims_of(candidate) != dims; });
     for (std::size_t i = 0; i < weights_.tensors().size(); ++i) {
       const TensorData& data = weights_.tensors()[i].data;
       if (data.shape == dims && is_floating(data.dtype)) candidates.push_back({weights_.step_of(i, DType::float32)});
@@ -526,6 +632,7 @@ class Deriver {
   const ProgramConstants* constants_;
   Likeness likeness_;
   FoldedNorms norms_;
+  FoldedVectors vectors_;
   std::vector<Derivation> found_;
   std::vector<TensorNames> names_;
   std::map<DType, std::unique_ptr<ContentIndex>> indexes_;

@@ -168,6 +168,24 @@ TensorData transposed(const TensorData& data, const TransposeStep& step) {
   return {data.dtype, std::move(dims), Bytes::owned(std::move(bytes))};
 }
 
+TensorData resized(const TensorData& data, const std::vector<std::int64_t>& dims) {
+  require(dims.size() == data.shape.size());
+  const std::size_t element = size_of(data.dtype);
+  std::string bytes(static_cast<std::size_t>(element_count(dims)) * element, '\0');
+  const auto copy = [&](const auto& self, std::size_t axis, std::size_t from, std::size_t to) -> void {
+    if (axis == dims.size()) {
+      std::memcpy(bytes.data() + to * element, bytes_of(data).data() + from * element, element);
+      return;
+    }
+    for (std::int64_t i = 0; i < std::min(dims[axis], data.shape[axis]); ++i) {
+      self(self, axis + 1, from * static_cast<std::size_t>(data.shape[axis]) + static_cast<std::size_t>(i),
+           to * static_cast<std::size_t>(dims[axis]) + static_cast<std::size_t>(i));
+    }
+  };
+  copy(copy, 0, 0, 0);
+  return {data.dtype, dims, Bytes::owned(std::move(bytes))};
+}
+
 TensorData reshaped(TensorData data, const std::vector<std::int64_t>& dims) {
   require(element_count(dims) == data.element_count());
   data.shape = dims;
@@ -176,8 +194,8 @@ TensorData reshaped(TensorData data, const std::vector<std::int64_t>& dims) {
 
 namespace {
 
-TensorData clamped(const TensorData& data) {
-  constexpr float least = 1e-7F, largest = 1e4F;
+TensorData clamped(const TensorData& data, const CastRange& range) {
+  const auto [least, largest] = range;
   require_floats(data);
   std::vector<float> numbers(static_cast<std::size_t>(data.element_count()));
   std::memcpy(numbers.data(), bytes_of(data).data(), numbers.size() * sizeof(float));
@@ -187,14 +205,6 @@ TensorData clamped(const TensorData& data) {
     if (number > largest && !std::isinf(number)) number = largest;
     if (number < -largest && !std::isinf(number)) number = -largest;
   }
-  return of_floats(numbers, data.shape);
-}
-
-TensorData scaled(const TensorData& data, double factor) {
-  require_floats(data);
-  std::vector<float> numbers(floats_of(data).begin(), floats_of(data).end());
-  const auto as_float = static_cast<float>(factor);
-  for (float& number : numbers) number *= as_float;
   return of_floats(numbers, data.shape);
 }
 
@@ -324,7 +334,7 @@ struct Evaluation {
     return reshaped(inputs[0], step.dims);
   }
   static TensorData apply(const CastStep& step, const std::vector<TensorData>& inputs) {
-    return converted(step.clamped ? clamped(inputs[0]) : inputs[0], step.dtype);
+    return converted(step.range.is_limited() ? clamped(inputs[0], step.range) : inputs[0], step.dtype);
   }
   static TensorData apply(const FoldStep& step, const std::vector<TensorData>& inputs) {
     const std::size_t own = !step.is_bias || step.has_bias ? 1 : 0;
@@ -338,8 +348,38 @@ struct Evaluation {
     for (std::size_t i = step.is_bias ? 0 : 1; i < inputs.size(); ++i) require(inputs[i].element_count() == channels);
     return folded(step, inputs);
   }
-  static TensorData apply(const ScaleStep& step, const std::vector<TensorData>& inputs) {
-    return scaled(inputs[0], step.factor);
+  static TensorData apply(const ByChannelStep& step, const std::vector<TensorData>& inputs) {
+    require(inputs.size() == 2);
+    const TensorData &data = inputs[0], &vector = inputs[1];
+    require_floats(data);
+    require_floats(vector);
+    const auto rank = static_cast<std::int64_t>(data.shape.size());
+    require(step.axis >= 0 && step.axis < rank);
+    const auto axis = static_cast<std::size_t>(step.axis);
+    const auto factors = floats_of(vector);
+    const auto channels = static_cast<std::size_t>(data.shape[axis]);
+    require(factors.size() == channels || factors.size() == 1);
+    const std::int64_t inner =
+        std::accumulate(data.shape.begin() + step.axis + 1, data.shape.end(), std::int64_t{1}, std::multiplies());
+    std::vector<float> numbers(floats_of(data).begin(), floats_of(data).end());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const float other = factors[factors.size() == 1 ? 0 : i / static_cast<std::size_t>(inner) % channels];
+      if (step.operation == ByChannelStep::Operation::multiply) {
+        numbers[i] *= other;
+      } else {
+        numbers[i] += other;
+      }
+    }
+    return of_floats(numbers, data.shape);
+  }
+  static TensorData apply(const PadStep& step, const std::vector<TensorData>& inputs) {
+    constexpr std::int64_t most = 64;  // a block of channels
+    require(step.dims.size() == inputs[0].shape.size());
+    for (std::size_t axis = 0; axis < step.dims.size(); ++axis) {
+      const std::int64_t added = step.dims[axis] - inputs[0].shape[axis];
+      require(added >= 0 && added < most);
+    }
+    return resized(inputs[0], step.dims);
   }
   static TensorData apply(const QuantiseBiasStep& step, const std::vector<TensorData>& inputs) {
     return quantised_bias(inputs, step);

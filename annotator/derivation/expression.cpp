@@ -46,12 +46,17 @@ struct Text {
   }
   std::string operator()(const ReshapeStep& step) const { return "reshape " + list_text(step.dims) + arguments(); }
   std::string operator()(const CastStep& step) const {
-    return std::string(name_of(step.dtype)) + (step.clamped ? " clamped" : "") + arguments();
+    return std::string(name_of(step.dtype)) + (step.range.is_limited() ? " clamped" : "") + arguments();
   }
   std::string operator()(const FoldStep& step) const {
     return std::string(step.is_bias ? "fold norm into bias" : "fold norm into weight") + arguments();
   }
-  std::string operator()(const ScaleStep& step) const { return "scale " + std::to_string(step.factor) + arguments(); }
+  std::string operator()(const ByChannelStep& step) const {
+    const bool multiplies = step.operation == ByChannelStep::Operation::multiply;
+    return std::string(multiplies ? "multiply" : "add") + " by channel of axis " + std::to_string(step.axis) +
+           arguments();
+  }
+  std::string operator()(const PadStep& step) const { return "pad to " + list_text(step.dims) + arguments(); }
   std::string operator()(const QuantiseStep& step) const {
     static constexpr std::array<std::string_view, 3> parts = {"quantise ", "scales of ", "zero points of "};
     return std::string(parts[static_cast<std::size_t>(step.part)]) + to_text(step.scheme) + arguments();
@@ -88,6 +93,7 @@ std::string to_text(const Scheme& scheme) {
 std::vector<std::int64_t> dims_of(const Expression& expression) {
   if (const auto* step = std::get_if<ParameterStep>(&expression.step)) return step->dims;
   if (const auto* step = std::get_if<ReshapeStep>(&expression.step)) return step->dims;
+  if (const auto* step = std::get_if<PadStep>(&expression.step)) return step->dims;
   require_fit(!expression.inputs.empty());
   std::vector<std::int64_t> dims = dims_of(expression.inputs[0]);
   if (const auto* step = std::get_if<TransposeStep>(&expression.step)) {
@@ -110,6 +116,14 @@ std::vector<std::int64_t> dims_of(const Expression& expression) {
     }
   }
   return dims;
+}
+
+bool is_whole_parameter(const Expression& expression) {
+  if (const auto* const parameter = std::get_if<ParameterStep>(&expression.step)) return !parameter->is_computed();
+  const bool keeps_elements =
+      std::holds_alternative<TransposeStep>(expression.step) || std::holds_alternative<ReshapeStep>(expression.step) ||
+      std::holds_alternative<CastStep>(expression.step) || std::holds_alternative<QuantiseStep>(expression.step);
+  return keeps_elements && is_whole_parameter(expression.inputs.at(0));
 }
 
 }  // namespace whence::derivation

@@ -3,7 +3,9 @@
 // checkpoint to prove it, or with another one to put new weights into the file.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <variant>
 #include <vector>
@@ -57,10 +59,20 @@ struct ReshapeStep {
   std::vector<std::int64_t> dims;
 };
 
-// Conversion to another dtype. `clamped`: to the range 1e-7 to 1e4 first, as onnxconverter-common does.
+// A range of float16 converters: numbers other than 0 whose size is less or larger become its ends.
+struct CastRange {
+  float least = 0, largest = std::numeric_limits<float>::infinity();
+
+  bool is_limited() const { return least > 0; }
+};
+
+// All numbers; those of onnxconverter-common and of onnxruntime.transformers.
+inline constexpr std::array<CastRange, 3> cast_ranges = {{{}, {1e-7F, 1e4F}, {5.96e-8F, 65504}}};
+
+// Conversion to another dtype, of numbers that are first put into a range.
 struct CastStep {
   DType dtype = DType::float16;
-  bool clamped = false;
+  CastRange range = {};
 };
 
 // A norm that was folded into the product before it. Inputs: the weight or bias of the product; scale, shift, mean and
@@ -81,8 +93,16 @@ struct FoldStep {
   std::int64_t axis = 0;  // of the weight, with the norm's channels
 };
 
-struct ScaleStep {
-  double factor = 1;
+// An operation with one number for each channel, or one for all. Inputs: the tensor; the numbers, in any sizes.
+struct ByChannelStep {
+  enum class Operation : std::uint8_t { multiply, add };
+  Operation operation = Operation::multiply;
+  std::int64_t axis = 0;  // of the tensor, with the channels
+};
+
+// Zeros after the elements of each axis, up to these sizes.
+struct PadStep {
+  std::vector<std::int64_t> dims;
 };
 
 // The part of a quantised tensor: its integers, or the scale or zero point of each group.
@@ -99,7 +119,7 @@ struct QuantiseBiasStep {
 
 struct Expression {
   std::variant<ParameterStep, KeptStep, PickStep, ConcatenateStep, TransposeStep, ReshapeStep, CastStep, FoldStep,
-               ScaleStep, QuantiseStep, QuantiseBiasStep>
+               ByChannelStep, PadStep, QuantiseStep, QuantiseBiasStep>
       step;
   std::vector<Expression> inputs = {};
 };
@@ -110,6 +130,9 @@ std::string to_text(const Expression& expression);
 // Returns the sizes of an expression's value, before it is quantised. Throws Error(corrupt_file) for steps that
 // contradict each other.
 std::vector<std::int64_t> dims_of(const Expression& expression);
+
+// Returns true for one complete parameter, moved, converted or quantised.
+bool is_whole_parameter(const Expression& expression);
 
 // Calls visit(name) for each parameter of the checkpoint that the step reads, equal ones included.
 template <class Visit>

@@ -13,11 +13,12 @@ using Json = nlohmann::ordered_json;
 // Names of enumerators, in order.
 constexpr std::array<std::string_view, 4> arithmetics = {"in_double", "divide_by_root", "multiply_by_root",
                                                          "factor_in_double"};
+constexpr std::array<std::string_view, 2> operations = {"multiply", "add"};
 constexpr std::array<std::string_view, 3> group_kinds = {"tensor", "channel", "block"};
 constexpr std::array<std::string_view, 4> scale_rules = {"range_in_double", "range_in_float", "largest",
                                                          "signed_largest"};
-constexpr std::array<std::string_view, 4> roundings = {"divide_to_even", "multiply_to_even", "multiply_from_zero",
-                                                       "divide_from_zero"};
+constexpr std::array<std::string_view, 5> roundings = {"divide_to_even", "multiply_to_even", "multiply_from_zero",
+                                                       "divide_from_zero", "divide_shifted_to_even"};
 constexpr std::array<std::string_view, 3> layouts = {"plain", "packed", "n_bits"};
 constexpr std::array<std::string_view, 3> parts = {"integers", "scales", "zero_points"};
 
@@ -66,7 +67,9 @@ struct Writer {
   Json operator()(const TransposeStep& step) const { return {{"step", "transpose"}, {"order", step.order}}; }
   Json operator()(const ReshapeStep& step) const { return {{"step", "reshape"}, {"dims", step.dims}}; }
   Json operator()(const CastStep& step) const {
-    return {{"step", "cast"}, {"dtype", name_of(step.dtype)}, {"clamped", step.clamped}};
+    Json json = {{"step", "cast"}, {"dtype", name_of(step.dtype)}};
+    if (step.range.is_limited()) json["range"] = {step.range.least, step.range.largest};
+    return json;
   }
   Json operator()(const FoldStep& step) const {
     return {{"step", "fold"},
@@ -77,7 +80,10 @@ struct Writer {
             {"affine", step.is_affine},
             {"axis", step.axis}};
   }
-  Json operator()(const ScaleStep& step) const { return {{"step", "scale"}, {"factor", step.factor}}; }
+  Json operator()(const ByChannelStep& step) const {
+    return {{"step", "by_channel"}, {"operation", word(operations, step.operation)}, {"axis", step.axis}};
+  }
+  Json operator()(const PadStep& step) const { return {{"step", "pad"}, {"dims", step.dims}}; }
   Json operator()(const QuantiseStep& step) const {
     return {{"step", "quantise"}, {"part", word(parts, step.part)}, {"scheme", scheme_json(step.scheme)}};
   }
@@ -122,7 +128,13 @@ class Reader {
     if (step == "concatenate") return ConcatenateStep{};
     if (step == "transpose") return TransposeStep{get<std::vector<std::int64_t>>("order")};
     if (step == "reshape") return ReshapeStep{get<std::vector<std::int64_t>>("dims")};
-    if (step == "cast") return CastStep{dtype(), get<bool>("clamped")};
+    if (step == "cast") {
+      CastStep cast{dtype()};
+      if (!json_.contains("range")) return cast;
+      const auto range = get<std::array<float, 2>>("range");
+      cast.range = {range[0], range[1]};
+      return cast;
+    }
     if (step == "fold") {
       return FoldStep{one_of<FoldArithmetic>("arithmetic", arithmetics),
                       get<double>("epsilon"),
@@ -131,7 +143,10 @@ class Reader {
                       get<bool>("affine"),
                       get<std::int64_t>("axis")};
     }
-    if (step == "scale") return ScaleStep{get<double>("factor")};
+    if (step == "by_channel") {
+      return ByChannelStep{one_of<ByChannelStep::Operation>("operation", operations), get<std::int64_t>("axis")};
+    }
+    if (step == "pad") return PadStep{get<std::vector<std::int64_t>>("dims")};
     if (step == "quantise") return QuantiseStep{scheme(), one_of<QuantiseStep::Part>("part", parts)};
     if (step == "quantise_bias") return QuantiseBiasStep{get<bool>("scale")};
     corrupt("unknown step '" + step + "'");

@@ -55,9 +55,11 @@ std::vector<Scheme> schemes(const QuantisedWeight& weight, bool half_scales) {
 // The rounding of ONNX Runtime's blocks in C++ comes first for their layouts, else that of its quantiser in Python: two
 // roundings give the same integers for most tensors.
 constexpr std::array roundings_of_blocks = {Rounding::multiply_from_zero, Rounding::divide_from_zero,
-                                            Rounding::divide_to_even, Rounding::multiply_to_even};
+                                            Rounding::divide_to_even, Rounding::multiply_to_even,
+                                            Rounding::divide_shifted_to_even};
 constexpr std::array tried_roundings = {Rounding::divide_to_even, Rounding::multiply_from_zero,
-                                        Rounding::multiply_to_even, Rounding::divide_from_zero};
+                                        Rounding::multiply_to_even, Rounding::divide_from_zero,
+                                        Rounding::divide_shifted_to_even};
 
 // Also determines the padding of the zero points.
 bool same_zeros(const GroupScales& groups, Scheme& scheme, const StoredParts& stored, std::int64_t rows) {
@@ -72,7 +74,47 @@ bool same_zeros(const GroupScales& groups, Scheme& scheme, const StoredParts& st
   return false;
 }
 
+// Returns true if the scales differ by a few units in the last place, and the zero points not at all.
+bool near_scales(const GroupScales& ours, const GroupScales& theirs) {
+  constexpr float most = 1e-6F;
+  return ours.scales.size() == theirs.scales.size() && ours.zeros == theirs.zeros &&
+         std::ranges::equal(ours.scales, theirs.scales,
+                            [](float a, float b) { return std::abs(a - b) <= most * std::abs(b); });
+}
+
+// Returns true if integers differ only by one and only where the number is halfway between both.
+bool near_integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups, std::string_view stored) {
+  const std::vector<std::int16_t> ours = integers(numbers, scheme, groups);
+  if (stored.size() != ours.size()) return false;
+  const GroupShape shape(scheme.groups, numbers.dims);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const int theirs = scheme.is_signed ? static_cast<std::int8_t>(stored[i]) : static_cast<std::uint8_t>(stored[i]);
+    if (theirs == ours[i]) continue;
+    const auto at = static_cast<std::int64_t>(i);
+    const auto group = static_cast<std::size_t>(
+        shape.group(at / shape.inner / shape.length, at / shape.inner % shape.length, at % shape.inner));
+    constexpr float halfway = 1e-3F;
+    const float exact = numbers.values[i] / groups.scales[group] + static_cast<float>(groups.zeros[group]);
+    if (std::abs(theirs - ours[i]) != 1 || std::abs(std::abs(exact - std::trunc(exact)) - 0.5F) > halfway) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+std::optional<Scheme> find_near_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored,
+                                       const GroupScales& theirs) {
+  if (weight.layout != Layout::plain || weight.bits != 8) return std::nullopt;
+  const std::vector<Range> ranges = group_ranges(numbers, weight.groups);
+  for (Scheme& scheme : schemes(weight, stored.half_scales)) {
+    if (!near_scales(group_scales(ranges, scheme), theirs)) continue;
+    for (const Rounding rounding : tried_roundings) {
+      scheme.rounding = rounding;
+      if (near_integers(numbers, scheme, theirs, stored.integers)) return scheme;
+    }
+  }
+  return std::nullopt;
+}
 
 SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored) {
   SchemeFinding finding;

@@ -23,6 +23,12 @@ struct SchemeFinding {
   bool exact_integers = false;  // the integers as well
 };
 
+// As find_scheme() for numbers that are known up to the rounding of single precision: scales may differ in the last
+// places, and integers by one where the number is halfway between both. `theirs`: the stored scales and zero points.
+// Returns nullopt if no scheme fits, and for other integers than those of 8 bits.
+std::optional<Scheme> find_near_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored,
+                                       const GroupScales& theirs);
+
 SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored);
 
 }  // namespace whence::derivation

@@ -22,7 +22,12 @@ constexpr double max_error = 0.03;  // of the factors, relative to their sum: in
 constexpr double rounding = 1e-7;   // error of the factors of a weight in single precision
 constexpr std::int64_t max_samples = 256;
 
-// Returns the factor of each channel by least squares over some of its elements; NaN for a channel of zeros.
+double number(const TensorData* data, std::size_t i, double otherwise) {
+  return data == nullptr ? otherwise : program::Elements::of(*data)->number(i);
+}
+
+}  // namespace
+
 std::vector<double> factors_of(const TensorData& real, const SampledTensor& tensor, std::int64_t axis) {
   const auto elements = program::Elements::of(real);
   const auto at = static_cast<std::size_t>(axis);
@@ -47,11 +52,20 @@ std::vector<double> factors_of(const TensorData& real, const SampledTensor& tens
   return factors;
 }
 
-double number(const TensorData* data, std::size_t i, double otherwise) {
-  return data == nullptr ? otherwise : program::Elements::of(*data)->number(i);
+std::string bias_beside(const Expression& weight, const Weights& weights) {
+  std::string parameter;
+  for_each_parameter(weight, [&](const ParameterStep& step) {
+    if (parameter.empty()) parameter = step.is_computed() ? step.parameters.front() : step.name;
+  });
+  std::string bias;
+  std::size_t dot = parameter.rfind('.');
+  do {
+    bias = (dot == std::string::npos ? "" : parameter.substr(0, dot + 1)) + "bias";
+    if (dot == std::string::npos || dot == 0) break;
+    dot = parameter.rfind('.', dot - 1);
+  } while (weights.find(bias) == nullptr && parameter.find(".parametrizations.") != std::string::npos);
+  return weights.find(bias) == nullptr ? "" : bias;
 }
-
-}  // namespace
 
 FoldedNorms::FoldedNorms(const Weights& weights) : weights_(weights) {
   for (const auto& tensor : weights.tensors()) {
@@ -141,27 +155,17 @@ std::string FoldedNorms::folded_weight(const Expression& weight) {
 std::vector<Expression> FoldedNorms::bias_candidates(const Expression& weight) const {
   std::optional<FoldStep> fold;
   std::vector<Expression> norm_inputs;
-  std::string parameter_name;
   const auto visit = [&](const auto& self, const Expression& expression) -> void {
     if (const auto* step = std::get_if<FoldStep>(&expression.step); step != nullptr && !step->is_bias) {
       fold = *step;
       norm_inputs.assign(expression.inputs.begin() + 1, expression.inputs.end());
     }
-    if (const auto* step = std::get_if<ParameterStep>(&expression.step); step != nullptr && parameter_name.empty())
-      parameter_name = step->is_computed() ? step->parameters.front() : step->name;
     for (const Expression& input : expression.inputs) self(self, input);
   };
   visit(visit, weight);
   std::vector<Expression> found;
-  // The bias is beside the weight; a weight that is computed from parameters may have these in modules of its own.
-  std::string bias;
-  std::size_t dot = parameter_name.rfind('.');
-  do {
-    bias = (dot == std::string::npos ? "" : parameter_name.substr(0, dot + 1)) + "bias";
-    if (dot == std::string::npos || dot == 0) break;
-    dot = parameter_name.rfind('.', dot - 1);
-  } while (weights_.find(bias) == nullptr && parameter_name.find(".parametrizations.") != std::string::npos);
-  const bool has_bias = weights_.find(bias) != nullptr;
+  const std::string bias = bias_beside(weight, weights_);
+  const bool has_bias = !bias.empty();
   if (!fold) {
     if (has_bias) found.push_back(parameter(bias));
     return found;

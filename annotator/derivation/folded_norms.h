@@ -9,6 +9,14 @@
 
 namespace whence::derivation {
 
+// Returns the factor of each channel between `real` and the tensor, by least squares over some of its elements; NaN for
+// a channel of zeros. Empty if `real` has no such axis.
+std::vector<double> factors_of(const TensorData& real, const SampledTensor& tensor, std::int64_t axis);
+
+// Returns the name of the bias beside a weight, "encoder.fc.bias"; "" if the checkpoint has none. A weight that is
+// computed from parameters may have these in modules of its own.
+std::string bias_beside(const Expression& weight, const Weights& weights);
+
 class FoldedNorms {
  public:
   explicit FoldedNorms(const Weights& weights);

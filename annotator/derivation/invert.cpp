@@ -103,6 +103,12 @@ class Inverter {
     const Expression& input = only_input(expression);
     invert(input, reshaped(std::move(tensor), dims_of(input)));
   }
+  void undo(const PadStep&, const Expression& expression, const TensorData& tensor) {
+    const Expression& input = only_input(expression);
+    const std::vector<std::int64_t> dims = dims_of(input);
+    require(dims.size() == tensor.shape.size());
+    invert(input, resized(tensor, dims));
+  }
   void undo(const CastStep&, const Expression& expression, TensorData tensor) {
     invert(only_input(expression), std::move(tensor));
   }
@@ -163,8 +169,8 @@ bool has_fold(const Expression& expression) {
 }
 
 std::string obstacle(const Expression& expression) {
+  if (std::holds_alternative<ByChannelStep>(expression.step)) return "other parameters were multiplied or added to it";
   const bool is_computed = std::holds_alternative<KeptStep>(expression.step) ||
-                           std::holds_alternative<ScaleStep>(expression.step) ||
                            std::holds_alternative<QuantiseStep>(expression.step) ||
                            std::holds_alternative<QuantiseBiasStep>(expression.step);
   if (is_computed) return "it was quantised within other steps";

@@ -24,11 +24,14 @@ std::string_view name_of(NodeVerdict verdict);
 struct NodeFinding {
   NodeVerdict verdict = NodeVerdict::unaccounted;
   std::vector<std::string> modules = {};  // of its operations, or else the one around them; empty if unknown
+  std::string remark = {};                // why a node that stands for operations is unaccounted
 };
 
 // Returns a finding for each node of onnx_file::all_nodes(model.graph). A tensor whose parameters are not those of the
-// operations that read it becomes unaccounted. Throws the errors of match_model().
+// operations that read it becomes unaccounted. Adds what differs in the results of both to `differences`. Throws the
+// errors of match_model().
 std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
-                                       const FileTensors& tensors, std::vector<Derivation>& derivations);
+                                       const std::vector<ProgramForm>& forms, const FileTensors& tensors,
+                                       std::vector<Derivation>& derivations, std::vector<std::string>& differences);
 
 }  // namespace whence::derivation

@@ -6,10 +6,9 @@
 #include <optional>
 #include <unordered_map>
 
-#include "annotator/exporter/export.h"
-#include "annotator/exporter/filled_weights.h"
-#include "annotator/simplify/evaluate/evaluate.h"
+#include "annotator/derivation/evaluate_node.h"
 #include "schema/files/files.h"
+#include "schema/program_walk.h"
 
 namespace whence::derivation {
 namespace {
@@ -32,27 +31,18 @@ bool same_numbers(const program::Elements& a, const program::Elements& b, double
 
 }  // namespace
 
-ProgramConstants::ProgramConstants(const Program& program) {
+ProgramConstants::ProgramConstants(const Program& program, const std::vector<ProgramForm>& forms) {
   for (const Constant& constant : program.constants) add(constant.data);
-  // Parameters are noise: a constant that depends on one belongs to this checkpoint and not to the program.
-  Program filled = program;
-  for (Parameter& parameter : filled.parameters) {
-    if (parameter.persistent) {
-      parameter.data.bytes = Bytes::left_out(parameter.data.bytes.size());
-    } else {
-      add(parameter.data);
+  for (const Parameter& parameter : program.parameters) {
+    if (!parameter.persistent) add(parameter.data);
+  }
+  for (const ProgramForm& form : forms) add(*form.graph);
+  for (const Node* node : operations(program)) {
+    for (const NamedArgument& argument : node->arguments) {
+      if (const auto* number = argument.value.as<double>()) numbers_.insert(*number);
+      if (const auto* number = argument.value.as<std::int64_t>()) numbers_.insert(static_cast<double>(*number));
     }
   }
-  filled = exporter::with_filled_weights(filled);
-  exporter::ExportOptions options;
-  options.unsupported_as_domain = true;
-  const std::vector<exporter::ExportForm> forms = {
-      {exporter::default_opset, false},
-      {exporter::default_opset, true},
-      {.opset = exporter::default_opset, .simplify = false, .literal = true},
-      {exporter::newest_opset, true},
-      {exporter::oldest_opset, false}};
-  for (const exporter::ExportedForm& form : exporter::export_forms(filled, options, forms)) add(*form.graph);
   for (const Parameter& parameter : program.parameters) {
     for (const std::int64_t size : parameter.data.shape) numbers_.insert(static_cast<double>(size));
   }
@@ -74,7 +64,7 @@ void ProgramConstants::add(const graph::Graph& graph) {
       if (const auto* tensor = std::get_if<TensorData>(&attribute.value)) add(*tensor);
     }
     graph::for_each_body(node, [&](const graph::Graph& body) { add(body); });
-    if (node.outputs.size() != 1 || !simplify::can_evaluate(node)) continue;
+    if (!can_evaluate(graph, node)) continue;
     simplify::Constants inputs;
     bool all_known = true;
     for (const graph::GraphValueId input : node.inputs) {
@@ -83,7 +73,7 @@ void ProgramConstants::add(const graph::Graph& graph) {
       inputs.push_back(found == known.end() ? nullptr : &found->second);
     }
     if (!all_known) continue;
-    if (auto result = simplify::evaluate(node, inputs, max_bytes)) {
+    if (auto result = evaluate(graph, node, inputs, max_bytes)) {
       add(*result);
       known.emplace(node.outputs[0], std::move(*result));
     }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "annotator/graph/graph.h"
+#include "annotator/derivation/program_forms.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/program.h"
 #include "schema/tensor_data.h"
@@ -17,8 +17,8 @@ namespace whence::derivation {
 
 class ProgramConstants {
  public:
-  // Exports the program in several forms, and evaluates every node that reads only constants.
-  explicit ProgramConstants(const Program& program);
+  // Evaluates every node of the forms that reads only constants.
+  ProgramConstants(const Program& program, const std::vector<ProgramForm>& forms);
 
   // Returns true if a constant of the program has the same numbers, in whatever dtype and sizes, or if they are its
   // elements repeated. Tools compute functions such as cosine with other roundings, which are accepted.

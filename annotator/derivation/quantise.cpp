@@ -51,7 +51,7 @@ float scale_of(const Range& range, const Scheme& scheme) {
 }
 
 std::int32_t zero_of(const Range& range, float scale, const Scheme& scheme) {
-  if (scheme.scale_rule == ScaleRule::signed_largest) return -scheme.low;
+  if (scheme.scale_rule == ScaleRule::signed_largest) return scheme.is_signed ? 0 : -scheme.low;
   if (scheme.is_symmetric) return static_cast<std::int32_t>(std::nearbyint((scheme.low + scheme.high) / 2.0));
   if (scale == 0) return 0;
   double zero = 0;
@@ -78,6 +78,9 @@ struct Quantiser {
         break;
       case Rounding::multiply_to_even:
         result = std::nearbyint(value * inverse(scale)) + shift;
+        break;
+      case Rounding::divide_shifted_to_even:
+        result = std::nearbyint(value / scale + shift);
         break;
       case Rounding::multiply_from_zero:
         result = std::round(value * inverse(scale) + shift);

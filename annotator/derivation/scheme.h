@@ -28,10 +28,11 @@ enum class ScaleRule : std::uint8_t {
 };
 
 enum class Rounding : std::uint8_t {
-  divide_to_even,      // round(x / scale) to even, + zero point
-  multiply_to_even,    // round(x * (1 / scale)) to even, + zero point
-  multiply_from_zero,  // round(x * (1 / scale) + zero point) away from zero
-  divide_from_zero,    // round(x / scale + zero point) away from zero
+  divide_to_even,          // round(x / scale) to even, + zero point
+  multiply_to_even,        // round(x * (1 / scale)) to even, + zero point
+  multiply_from_zero,      // round(x * (1 / scale) + zero point) away from zero
+  divide_from_zero,        // round(x / scale + zero point) away from zero
+  divide_shifted_to_even,  // round(x / scale + zero point) to even
 };
 
 // How the integers are stored.

@@ -1,6 +1,8 @@
 #include "annotator/derivation/weights.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include <sys/mman.h>
@@ -17,6 +19,50 @@ Weights::Weights(std::vector<checkpoint::CheckpointTensor> tensors)
     names_.emplace(tensors_[i].name, i);
     for (const std::string& alias : tensors_[i].aliases) names_.emplace(alias, i);
   }
+}
+
+namespace {
+
+// Returns the prefix with which the checkpoint has every parameter of the program; "" if there is none.
+std::string common_prefix(const std::vector<checkpoint::CheckpointTensor>& tensors, const Program& program) {
+  std::set<std::string, std::less<>> names;
+  for (const auto& tensor : tensors) {
+    names.insert(tensor.name);
+    names.insert(tensor.aliases.begin(), tensor.aliases.end());
+  }
+  std::vector<const Parameter*> wanted;
+  for (const Parameter& parameter : program.parameters) {
+    if (parameter.persistent) wanted.push_back(&parameter);
+  }
+  const auto has_all = [&](const std::string& prefix) {
+    return std::ranges::all_of(wanted, [&](const Parameter* each) {
+      const auto is_known = [&](const std::string& name) { return names.contains(prefix + name); };
+      return is_known(each->name) || std::ranges::any_of(each->aliases, is_known);
+    });
+  };
+  if (wanted.empty() || has_all("")) return "";
+  for (const std::string& name : names) {
+    const std::string ending = "." + wanted.front()->name;
+    if (!name.ends_with(ending)) continue;
+    std::string prefix = name.substr(0, name.size() - ending.size() + 1);
+    if (has_all(prefix)) return prefix;
+  }
+  return "";
+}
+
+}  // namespace
+
+Weights Weights::read(const std::string& path, const Program* program, Diagnostics& notes) {
+  std::vector<checkpoint::CheckpointTensor> tensors = checkpoint::read_checkpoint(path, notes);
+  const std::string prefix = program == nullptr ? "" : common_prefix(tensors, *program);
+  const auto shorten = [&](std::string& name) {
+    if (name.starts_with(prefix)) name = name.substr(prefix.size());
+  };
+  for (auto& tensor : tensors) {
+    shorten(tensor.name);
+    std::ranges::for_each(tensor.aliases, shorten);
+  }
+  return Weights(std::move(tensors));
 }
 
 const TensorData* Weights::find(std::string_view name) const {
@@ -81,29 +127,26 @@ std::size_t Weights::index_of(std::string_view name) const {
               "pass the checkpoint that the adapter was trained on", {.stage = "refit"});
 }
 
-std::int64_t Weights::adapt(const std::string& path, Diagnostics& notes) {
-  Adapter adapter = read_adapter(path, notes);
+void Weights::require_fit(const Adapter& adapter, const std::string& path) const {
   const auto require = [&](bool fits, const std::string& name) {
     if (fits) return;
     throw Error(Code::weights_mismatch, "the adapter's sizes do not fit the parameter '" + printable(name) + "'",
                 "pass the checkpoint that the adapter was trained on", {.file = path, .stage = "refit"});
   };
-  for (auto& [name, product] : adapter.products) {
-    const std::size_t index = index_of(name);
-    const TensorData& weight = tensors_[index].data;
+  for (const auto& [name, product] : adapter.products) {
+    const TensorData& weight = tensors_[index_of(name)].data;
     const std::int64_t inputs = product.a.element_count() / product.a.shape[0];
     const std::int64_t rows = weight.shape.empty() ? 0 : weight.shape[0];
     require(weight.element_count() == inputs * product.b.shape[0] &&
                 rows == (product.transposed ? inputs : product.b.shape[0]),
             name);
-    adapters_[index] = std::move(product);
   }
-  for (auto& [name, data] : adapter.complete) {
-    const std::size_t index = index_of(name);
-    require(data.shape == tensors_[index].data.shape, name);
-    replaced_[index] = std::move(data);
-  }
-  return static_cast<std::int64_t>(adapters_.size() + replaced_.size());
+  for (const auto& [name, data] : adapter.complete) require(data.shape == tensors_[index_of(name)].data.shape, name);
+}
+
+void Weights::adapt(Adapter adapter) {
+  for (auto& [name, product] : adapter.products) adapters_[index_of(name)] = std::move(product);
+  for (auto& [name, data] : adapter.complete) replaced_[index_of(name)] = std::move(data);
 }
 
 }  // namespace whence::derivation

@@ -19,16 +19,16 @@ namespace whence::derivation {
 class Weights {
  public:
   explicit Weights(std::vector<checkpoint::CheckpointTensor> tensors);
-  // Throws the errors of read_checkpoint().
-  static Weights read(const std::string& path, Diagnostics& notes) {
-    return Weights(checkpoint::read_checkpoint(path, notes));
-  }
+  // Reads a checkpoint. `program` may be null; if it is a part of the checkpoint's model, `encoder`, or was saved in a
+  // wrapper, the prefix of its names is removed. Throws the errors of read_checkpoint().
+  static Weights read(const std::string& path, const Program* program, Diagnostics& notes);
 
-  // Adds the low-rank products of a PEFT adapter to the parameters that it names, and replaces the parameters that it
-  // holds complete. `path`: the adapter's file or folder, with adapter_config.json. Returns the number of parameters
-  // that it changes. Throws the errors of read_checkpoint(), and Error: weights_mismatch for a parameter that is
-  // unknown or has other sizes; unsupported_feature for adapters other than LoRA.
-  std::int64_t adapt(const std::string& path, Diagnostics& notes);
+  // Throws Error(weights_mismatch) for a parameter of the adapter that is unknown or has other sizes. `path`: the
+  // adapter's, for the message.
+  void require_fit(const Adapter& adapter, const std::string& path) const;
+  // Adds the low-rank products of an adapter to the parameters that it names, and replaces the parameters that it holds
+  // complete. Requires require_fit().
+  void adapt(Adapter adapter);
 
   // Adds what the program computes from parameters alone (computed_values.h), as tensors with names of their own. After
   // adapt().

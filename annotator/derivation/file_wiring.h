@@ -1,0 +1,63 @@
+// FileWiring: which operations compute the values that the nodes of a file read. It places nodes that the match leaves
+// open, because they serve several equal operations, and finds nodes that read other results than their operations.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/wiring.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "schema/flat_map.h"
+
+namespace whence::derivation {
+
+// The recorded operations of a node.
+struct Placed {
+  std::vector<std::int32_t> operations = {};  // empty: unknown
+  bool is_certain = false;                    // by the match
+  bool is_size = false;                       // computes sizes: says nothing about the program's values
+};
+
+class FileWiring {
+ public:
+  // All must outlive this object, which adds to `placed`, by node.
+  FileWiring(const std::vector<const onnx_file::OnnxNode*>& nodes, const onnx_file::OnnxGraph& graph,
+             const Wiring& program, const FileTensors& tensors, std::vector<Placed>& placed);
+
+  // Gives each node without operations those that read what it reads, and that fit.
+  void place_remaining(const std::function<bool(const onnx_file::OnnxNode&, std::int32_t operation)>& fits);
+  // Returns the operations of the node that reads the result of a scaling by one number, perhaps after movements; empty
+  // if it is none, or several nodes read it.
+  std::vector<std::int32_t> operations_after(std::size_t node) const;
+  // Returns true for a node whose first input is computed by an operator on numbers, or holds real numbers of the file.
+  bool reads_numbers(std::size_t node) const;
+  // Returns the operations that compute a value, before movements; empty if they are unknown or uncertain.
+  std::vector<std::int32_t> certain_makers_of(std::string_view value) const {
+    const Source source = source_of(value);
+    return source.is_certain ? source.operations : std::vector<std::int32_t>();
+  }
+  // Returns what a node reads that its operations do not; "" if nothing.
+  std::string difference(std::size_t node) const;
+
+ private:
+  struct Source {
+    std::vector<std::int32_t> operations;  // empty: unknown or constant
+    std::string_view value;                // before movements
+    bool is_certain = false;               // an input, or the result of a node that is certain and computes numbers
+    bool is_arithmetic = false;            // the result of a node that computes numbers
+  };
+  Source source_of(std::string_view value) const;
+
+  const std::vector<const onnx_file::OnnxNode*>& nodes_;
+  const Wiring& program_;
+  const FileTensors& tensors_;
+  std::vector<Placed>& placed_;
+  FlatMap<const onnx_file::OnnxNode*, std::size_t> numbers_;
+  FlatMap<std::string_view, std::size_t> inputs_;
+};
+
+}  // namespace whence::derivation

@@ -1,0 +1,296 @@
+#include "annotator/derivation/operation_forms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include <onnx/defs/schema.h>
+#include <onnx/onnx_pb.h>
+
+#include "annotator/derivation/wiring.h"
+#include "annotator/match/op_class.h"
+#include "annotator/operators/onnx_operators.h"
+
+namespace whence::derivation {
+namespace {
+
+using onnx_file::OnnxNode;
+
+// The value of an attribute: numbers, or texts.
+struct Setting {
+  std::vector<double> numbers = {};
+  std::vector<std::string> texts = {};
+
+  bool operator==(const Setting& other) const {
+    constexpr double rounding = 1e-6;
+    return texts == other.texts && std::ranges::equal(numbers, other.numbers, [](double a, double b) {
+             return a == b || std::abs(a - b) <= rounding * std::max(std::abs(a), std::abs(b));
+           });
+  }
+};
+
+std::optional<Setting> setting_of(const graph::Attribute& attribute) {
+  const auto numbers = [](const auto& list) { return Setting{{list.begin(), list.end()}}; };
+  if (const auto* one = std::get_if<std::int64_t>(&attribute.value)) return Setting{{static_cast<double>(*one)}};
+  if (const auto* one = std::get_if<float>(&attribute.value)) return Setting{{*one}};
+  if (const auto* one = std::get_if<std::string>(&attribute.value)) return Setting{{}, {*one}};
+  if (const auto* all = std::get_if<std::vector<std::int64_t>>(&attribute.value)) return numbers(*all);
+  if (const auto* all = std::get_if<std::vector<float>>(&attribute.value)) return numbers(*all);
+  if (const auto* all = std::get_if<std::vector<std::string>>(&attribute.value)) return Setting{{}, *all};
+  return std::nullopt;
+}
+
+std::optional<Setting> setting_of(const onnx::AttributeProto& attribute) {
+  const auto numbers = [](const auto& list) { return Setting{{list.begin(), list.end()}}; };
+  switch (attribute.type()) {
+    case onnx::AttributeProto::INT:
+      return Setting{{static_cast<double>(attribute.i())}};
+    case onnx::AttributeProto::FLOAT:
+      return Setting{{attribute.f()}};
+    case onnx::AttributeProto::STRING:
+      return Setting{{}, {attribute.s()}};
+    case onnx::AttributeProto::INTS:
+      return numbers(attribute.ints());
+    case onnx::AttributeProto::FLOATS:
+      return numbers(attribute.floats());
+    case onnx::AttributeProto::STRINGS:
+      return Setting{{}, {attribute.strings().begin(), attribute.strings().end()}};
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string to_text(const Setting& setting) {
+  std::ostringstream text;
+  for (const double number : setting.numbers) text << (text.tellp() > 0 ? "," : "") << number;
+  for (const std::string& each : setting.texts) text << (text.tellp() > 0 ? "," : "") << each;
+  return text.str();
+}
+
+// Returns the default of an attribute; nullopt if the operator has no such attribute or no default for it.
+std::optional<Setting> default_of(const std::string& op_type, const std::string& name, int opset) {
+  const onnx::OpSchema* const schema = onnx::OpSchemaRegistry::Schema(op_type, opset, "");
+  if (schema == nullptr) return std::nullopt;
+  const auto found = schema->attributes().find(name);
+  if (found == schema->attributes().end()) return std::nullopt;
+  return setting_of(found->second.default_value);
+}
+
+// Attributes that exporters and tools set as they like, because other parts of the file say the same or they have no
+// effect in inference.
+bool is_free(std::string_view name) {
+  static const std::set<std::string_view> free = {"activation",   "activation_params",
+                                                  "allowzero",    "kernel_shape",
+                                                  "momentum",     "num_outputs",
+                                                  "perm",         "saturate",
+                                                  "seed",         "sorted",
+                                                  "split",        "stash_type",
+                                                  "start",        "end",
+                                                  "to",           "training_mode",
+                                                  "transA",       "transB",
+                                                  "storage_order"};
+  return free.contains(name);
+}
+
+// Counts axes from the front.
+Setting from_front(Setting setting, std::int64_t rank) {
+  for (double& axis : setting.numbers) {
+    if (axis < 0) axis += static_cast<double>(rank);
+  }
+  std::ranges::sort(setting.numbers);
+  return setting;
+}
+
+// Returns the number that an attribute without a stated default has for each axis.
+std::optional<double> neutral_number(std::string_view name) {
+  if (name == "pads" || name == "output_padding") return 0;
+  if (name == "strides" || name == "dilations") return 1;
+  return std::nullopt;
+}
+
+// Returns true for equal settings. One that is not stated (null) is the neutral number for each axis.
+bool same_setting(std::string_view name, const std::optional<Setting>& a, const std::optional<Setting>& b) {
+  if (a && b) return *a == *b;
+  const Setting& stated = a ? *a : *b;
+  const double neutral = neutral_number(name).value();
+  return std::ranges::all_of(stated.numbers, [&](double number) { return number == neutral; });
+}
+
+bool is_axis(std::string_view name) { return name == "axis" || name == "axes"; }
+
+// Returns true for an initializer, perhaps moved or converted.
+bool is_constant_in(const graph::Graph& graph, graph::GraphValueId value) {
+  constexpr int longest = 8;  // a chain of movements
+  for (int steps = 0; steps < longest && value != graph::no_value; ++steps) {
+    const graph::GraphValue& known = graph.values[static_cast<std::size_t>(value)];
+    if (known.initializer >= 0) return true;
+    if (known.producer < 0 || static_cast<std::size_t>(known.producer) >= graph.nodes.size()) return false;
+    const graph::GraphNode& maker = graph.nodes[static_cast<std::size_t>(known.producer)];
+    if (!is_movement(maker.op_type) || maker.inputs.empty()) return maker.op_type == "Constant";
+    value = maker.inputs[0];
+  }
+  return false;
+}
+
+// Compares a setting with that of a form's node.
+bool fits(const std::string& name, const std::optional<Setting>& theirs, const std::optional<Setting>& ours,
+          const graph::Graph& graph, const graph::GraphNode& node) {
+  if (!is_axis(name) || !theirs || !ours) return same_setting(name, theirs, ours);
+  if (node.inputs.empty() || node.inputs[0] == graph::no_value) return *theirs == *ours;
+  const auto& dims = graph.values[static_cast<std::size_t>(node.inputs[0])].dims;
+  if (!dims) return true;
+  const auto rank = static_cast<std::int64_t>(dims->size());
+  return from_front(*theirs, rank) == from_front(*ours, rank);
+}
+
+}  // namespace
+
+OperationForms::OperationForms(std::vector<ProgramForm> forms) : forms_(std::move(forms)) {
+  std::set<const graph::Graph*> known;
+  for (const ProgramForm& form : forms_) {
+    if (known.insert(form.graph.get()).second)
+      add(*form.graph, form.opset, ++graphs_, {form.graph->inputs.begin(), form.graph->inputs.end()});
+  }
+}
+
+// `live`: the values that depend on an input of the program.
+void OperationForms::add(const graph::Graph& graph, int opset, std::size_t form, std::set<graph::GraphValueId> live) {
+  for (const graph::GraphNode& node : graph.nodes) {
+    if (node.removed) continue;
+    const bool is_live =
+        std::ranges::any_of(node.inputs, [&](graph::GraphValueId input) { return live.contains(input); });
+    if (is_live && node.op_type != "Shape" && node.op_type != "Size")
+      live.insert(node.outputs.begin(), node.outputs.end());
+    for (const std::int32_t operation : node.origin.ops)
+      nodes_[operation].push_back({&graph, &node, opset, form, is_live});
+    graph::for_each_body(node, [&](const graph::Graph& body) { add(body, opset, form, {}); });
+  }
+}
+
+std::vector<std::int32_t> OperationForms::computing() const {
+  std::vector<std::int32_t> found;
+  for (const auto& [operation, nodes] : nodes_) {
+    std::set<std::size_t> forms;
+    for (const FormNode& each : nodes) {
+      // A constant that several operations share computes nothing of its own.
+      const bool computes = is_arithmetic(each.node->op_type) && each.node->origin.kind == origin::OriginKind::own;
+      const bool is_floating_result =
+          !each.node->outputs.empty() &&
+          is_floating(each.graph->values[static_cast<std::size_t>(each.node->outputs[0])].dtype);
+      if (computes && is_floating_result && each.is_live) forms.insert(each.form);
+    }
+    if (forms.size() == graphs_) found.push_back(operation);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+std::int64_t OperationForms::count(std::int32_t operation, std::uint16_t op_class) const {
+  const auto found = nodes_.find(operation);
+  if (found == nodes_.end()) return 0;
+  std::map<std::size_t, std::int64_t> counts;
+  std::int64_t largest = 0;
+  for (const FormNode& form : found->second) {
+    if (match::op_class(form.node->op_type) == op_class) largest = std::max(largest, ++counts[form.form]);
+  }
+  return largest;
+}
+
+std::string OperationForms::exchanged(const OnnxNode& node, const std::vector<std::int32_t>& operations,
+                                      const FileTensors& tensors) const {
+  static const std::set<std::string_view> ordered = {
+      "Sub", "Div", "Pow", "MatMul", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Mod"};
+  if (!ordered.contains(node.op_type) || node.inputs.size() != 2) return "";
+  const auto is_constant = [&](std::string_view value) {
+    constexpr int longest = 8;  // a chain of movements
+    for (int steps = 0; steps < longest; ++steps) {
+      if (tensors.find(value) != no_tensor) return true;
+      const OnnxNode* const maker = tensors.producer(value);
+      if (maker == nullptr || !is_movement(maker->op_type) || maker->inputs.empty()) return false;
+      value = maker->inputs[0];
+    }
+    return false;
+  };
+  const bool left = is_constant(node.inputs[0]), right = is_constant(node.inputs[1]);
+  if (left == right) return "";
+  bool is_known = false;
+  for (const std::int32_t operation : operations) {
+    const auto found = nodes_.find(operation);
+    if (found == nodes_.end()) continue;
+    for (const FormNode& form : found->second) {
+      if (form.node->op_type != node.op_type || form.node->inputs.size() != 2) continue;
+      const auto is_fixed = [&](std::size_t slot) { return is_constant_in(*form.graph, form.node->inputs[slot]); };
+      if (is_fixed(0) == left && is_fixed(1) == right) return "";
+      is_known = is_known || is_fixed(0) != is_fixed(1);
+    }
+  }
+  return is_known ? "its operands are exchanged" : "";
+}
+
+std::string OperationForms::difference(const OnnxNode& node, const std::vector<std::int32_t>& operations,
+                                       int opset) const {
+  const std::string_view row = operators::onnx_operator(node.op_type).plain;
+  const std::string op_type(row.empty() ? node.op_type : row);
+  std::set<std::string> names;
+  std::vector<FormNode> same;
+  for (const std::int32_t operation : operations) {
+    const auto found = nodes_.find(operation);
+    if (found == nodes_.end()) continue;
+    for (const FormNode& form : found->second) {
+      if (form.node->op_type == op_type && form.node->domain.empty()) same.push_back(form);
+    }
+  }
+  std::map<std::string, Setting> stated;
+  for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
+    onnx::AttributeProto message;
+    if (attribute.holds_graph ||
+        !message.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size())))
+      continue;
+    if (auto setting = setting_of(message)) stated.emplace(message.name(), std::move(*setting));
+    names.insert(message.name());
+  }
+  // Where the program has another operator, for example a MatMul, a factor of Gemm must be neutral.
+  for (const char* factor : {"alpha", "beta"}) {
+    const bool is_product = node.op_type == "Gemm" && same.empty() && stated.contains(factor);
+    if (is_product && stated[factor] != Setting{{1}}) return std::string(factor) + " is " + to_text(stated[factor]);
+  }
+  if (same.empty()) return "";
+  for (const FormNode& form : same) {
+    for (const graph::Attribute& attribute : form.node->attributes) names.insert(attribute.name);
+  }
+  const auto states = [&](const std::string& name) {
+    return stated.contains(name) ||
+           std::ranges::any_of(same, [&](const FormNode& form) { return form.node->find(name); });
+  };
+  const auto mode = stated.find("mode");
+  const bool is_nearest = mode == stated.end() || mode->second == Setting{{}, {"nearest"}};
+  for (const std::string& name : names) {
+    if (is_free(name) || !states(name) || (name == "nearest_mode" && !is_nearest)) continue;
+    const auto own = stated.find(name);
+    const auto theirs = own == stated.end() ? default_of(op_type, name, opset) : std::optional(own->second);
+    if (!theirs && !neutral_number(name)) continue;
+    bool is_comparable = false, is_equal = false;
+    std::optional<Setting> expected;
+    for (const FormNode& form : same) {
+      const graph::Attribute* const attribute = form.node->find(name);
+      auto ours = attribute == nullptr ? default_of(op_type, name, form.opset) : setting_of(*attribute);
+      if (!ours && (!theirs || !neutral_number(name))) {
+        is_equal = is_equal || !theirs;
+        continue;
+      }
+      is_comparable = true;
+      is_equal = is_equal || fits(name, theirs, ours, *form.graph, *form.node);
+      expected = std::move(ours);
+    }
+    if (!is_comparable || is_equal) continue;
+    const auto text = [](const std::optional<Setting>& setting) { return setting ? to_text(*setting) : "not set"; };
+    return name + " is " + text(theirs) + ", in the program " + text(expected);
+  }
+  return "";
+}
+
+}  // namespace whence::derivation

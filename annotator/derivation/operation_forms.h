@@ -1,0 +1,51 @@
+// OperationForms: the nodes by which whence writes each operation of a program. A node of another file that stands for
+// the same operations must state the same settings.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/program_forms.h"
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::derivation {
+
+class OperationForms {
+ public:
+  explicit OperationForms(std::vector<ProgramForm> forms);
+
+  // Returns the operations for which each form has an operator that computes numbers from the program's inputs,
+  // ascending.
+  std::vector<std::int32_t> computing() const;
+  // Returns the largest number of nodes that a form has for an operation with operators of this class
+  // (match/op_class.h).
+  std::int64_t count(std::int32_t operation, std::uint16_t op_class) const;
+
+  // Compares the attributes of a node with those of its operations' nodes that have the same operator. `opset`: the
+  // file's. Returns what differs: "axis is 1, not -1 as in the program"; "" if nothing differs or there is no such
+  // node.
+  std::string difference(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations, int opset) const;
+  // Compares which operands are constants, for operators whose operands cannot be exchanged. Returns what differs.
+  std::string exchanged(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations,
+                        const FileTensors& tensors) const;
+
+ private:
+  struct FormNode {
+    const graph::Graph* graph = nullptr;
+    const graph::GraphNode* node = nullptr;
+    int opset = 0;
+    std::size_t form = 0;
+    bool is_live = false;  // depends on an input of the program
+  };
+  void add(const graph::Graph& graph, int opset, std::size_t form, std::set<graph::GraphValueId> live);
+
+  std::vector<ProgramForm> forms_;
+  std::size_t graphs_ = 0;                                         // different ones
+  std::unordered_map<std::int32_t, std::vector<FormNode>> nodes_;  // by operation
+};
+
+}  // namespace whence::derivation

@@ -1,0 +1,174 @@
+#include "annotator/derivation/wiring.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "schema/program_walk.h"
+
+namespace whence::derivation {
+
+bool is_movement(std::string_view op_type) {
+  static const std::set<std::string_view> movements = {
+      "Cast",      "CastLike",       "Constant",    "DequantizeLinear", "DynamicQuantizeLinear",
+      "Expand",    "Flatten",        "Identity",    "QuantizeLinear",   "Reshape",
+      "Squeeze",   "Transpose",      "Split",       "ReorderInput",     "ReorderOutput",
+      "Unsqueeze", "MemcpyFromHost", "MemcpyToHost"};
+  return movements.contains(op_type);
+}
+
+bool is_arithmetic(std::string_view op_type) {
+  static const std::set<std::string_view> others = {"And",
+                                                    "ArgMax",
+                                                    "ArgMin",
+                                                    "Compress",
+                                                    "Concat",
+                                                    "ConstantOfShape",
+                                                    "Equal",
+                                                    "Gather",
+                                                    "GatherBlockQuantized",
+                                                    "GatherElements",
+                                                    "GatherND",
+                                                    "Greater",
+                                                    "GreaterOrEqual",
+                                                    "If",
+                                                    "IsInf",
+                                                    "IsNaN",
+                                                    "Less",
+                                                    "LessOrEqual",
+                                                    "Loop",
+                                                    "NonZero",
+                                                    "Not",
+                                                    "OneHot",
+                                                    "Or",
+                                                    "Pad",
+                                                    "Range",
+                                                    "Scan",
+                                                    "ScatterElements",
+                                                    "ScatterND",
+                                                    "Shape",
+                                                    "Size",
+                                                    "Slice",
+                                                    "Tile",
+                                                    "TopK",
+                                                    "Trilu",
+                                                    "Where",
+                                                    "Xor"};
+  return !is_movement(op_type) && !others.contains(op_type);
+}
+
+Wiring::Wiring(const Program& program, const std::vector<ProgramForm>& forms) {
+  std::map<std::int32_t, std::int32_t> operations_of_scope;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> first;  // by module and place within its call
+  for (const Node* node : operations(program)) {
+    const std::int32_t scope = node->origin.scope.number(), operation = node->origin.op;
+    const std::int32_t module = program.scopes[node->origin.scope].module.number();
+    modules_.resize(std::max(modules_.size(), static_cast<std::size_t>(operation) + 1), -1);
+    roles_.resize(modules_.size(), -1);
+    modules_[static_cast<std::size_t>(operation)] = module;
+    roles_[static_cast<std::size_t>(operation)] =
+        first.try_emplace({module, operations_of_scope[scope]++}, operation).first->second;
+  }
+  std::set<const graph::Graph*> known;
+  for (const ProgramForm& form : forms) {
+    if (!known.insert(form.graph.get()).second) continue;
+    std::unordered_map<graph::GraphValueId, std::set<std::int32_t>> inputs;
+    for (std::size_t i = 0; i < form.graph->inputs.size(); ++i) inputs[form.graph->inputs[i]] = {of_input(i)};
+    add(*form.graph, std::move(inputs));
+  }
+}
+
+// `sources`: the operations from which the graph's inputs and captured values come.
+void Wiring::add(const graph::Graph& graph, std::unordered_map<graph::GraphValueId, std::set<std::int32_t>> sources) {
+  for (const graph::GraphNode& node : graph.nodes) {
+    if (node.removed) continue;
+    std::set<std::int32_t> read;
+    for (const graph::GraphValueId input : node.inputs) {
+      if (const auto found = sources.find(input); found != sources.end())
+        read.insert(found->second.begin(), found->second.end());
+    }
+    graph::for_each_body(node, [&](const graph::Graph& body) {
+      std::unordered_map<graph::GraphValueId, std::set<std::int32_t>> inner;
+      for (std::size_t i = 0; i < body.values.size(); ++i) {
+        const auto outer = sources.find(body.values[i].captured);
+        if (outer != sources.end()) inner[static_cast<graph::GraphValueId>(i)] = outer->second;
+      }
+      for (const graph::GraphValueId input : body.inputs) inner[input] = read;
+      add(body, std::move(inner));
+    });
+    for (const std::int32_t operation : node.origin.ops) {
+      sources_[operation].insert(read.begin(), read.end());
+      for (const std::int32_t source : read) readers_[source].insert(operation);
+    }
+    // Other files may move at another place, or not at all: the results count as those before the movement, too.
+    std::set<std::int32_t> made(node.origin.ops.begin(), node.origin.ops.end());
+    if (is_movement(node.op_type)) made.insert(read.begin(), read.end());
+    for (const graph::GraphValueId output : node.outputs) {
+      if (output != graph::no_value) sources[output].insert(made.begin(), made.end());
+    }
+  }
+  if (graph.outer != nullptr) return;
+  for (const auto& [reader, read] : sources_) {
+    for (const std::int32_t source : read) sources_of_role_[role_of(reader)].insert(role_of(source));
+  }
+  outputs_.resize(std::max(outputs_.size(), graph.outputs.size()));
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const auto& made = sources[graph.outputs[i]];
+    outputs_[i].insert(made.begin(), made.end());
+  }
+}
+
+std::int32_t Wiring::role_of(std::int32_t operation) const {
+  const auto at = static_cast<std::size_t>(operation);
+  return operation >= 0 && at < roles_.size() && roles_[at] >= 0 ? roles_[at] : operation;
+}
+
+bool Wiring::reads(std::int32_t reader, std::int32_t source) const {
+  const auto found = sources_of_role_.find(role_of(reader));
+  return found != sources_of_role_.end() && found->second.contains(role_of(source));
+}
+
+bool Wiring::connects(const std::vector<std::int32_t>& sources, const std::vector<std::int32_t>& readers) const {
+  const auto module_of = [&](std::int32_t operation) {
+    const auto at = static_cast<std::size_t>(operation);
+    return operation >= 0 && at < modules_.size() ? modules_[at] : -1;
+  };
+  for (const std::int32_t reader : readers) {
+    for (const std::int32_t source : sources) {
+      if (role_of(source) == role_of(reader) || reads(reader, source)) return true;
+      if (module_of(reader) < 0 || module_of(reader) != module_of(source)) continue;
+      const auto between = sources_.find(reader);
+      if (between == sources_.end()) continue;
+      for (const std::int32_t middle : between->second) {
+        if (module_of(middle) == module_of(reader) && reads(middle, source)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::set<std::int32_t> Wiring::readers_of(const std::vector<std::int32_t>& sources) const {
+  std::set<std::int32_t> all(sources.begin(), sources.end());
+  for (const std::int32_t source : sources) {
+    if (const auto found = readers_.find(source); found != readers_.end())
+      all.insert(found->second.begin(), found->second.end());
+  }
+  return all;
+}
+
+std::set<std::int32_t> Wiring::sources_of(const std::vector<std::int32_t>& readers) const {
+  std::set<std::int32_t> all;
+  for (const std::int32_t reader : readers) {
+    if (const auto found = sources_.find(reader); found != sources_.end())
+      all.insert(found->second.begin(), found->second.end());
+  }
+  return all;
+}
+
+bool Wiring::is_output_of(std::size_t index, const std::vector<std::int32_t>& sources) const {
+  return index < outputs_.size() &&
+         std::ranges::any_of(sources, [&](std::int32_t source) { return outputs_[index].contains(source); });
+}
+
+}  // namespace whence::derivation
