@@ -1,0 +1,101 @@
+"""Attests the files of the corpus, and counts the tensors, bytes and nodes that whence accounts for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import command
+import corpus_files
+from corpus_files import File
+
+UNACCOUNTED = "unaccounted"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of files of honest tools, in which everything should be accounted for."""
+
+    files: int = 0
+    without_alarm: int = 0
+    tensors: int = 0
+    unaccounted_tensors: int = 0
+    bytes: int = 0
+    unaccounted_bytes: int = 0
+    nodes: int = 0
+    unaccounted_nodes: int = 0
+    not_written: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Attested:
+    file: File
+    counts: Counts = field(default_factory=Counts)
+    alarms: tuple[str, ...] = ()   # a line for each unaccounted tensor and node, or the error of the command
+    failure: str = ""              # why the tool wrote no file
+
+
+def attest(file: File) -> Attested:
+    """Attests a file with the checkpoint and the recorded program of its model."""
+    if not file.path.exists():
+        return Attested(file, Counts(not_written=1), failure=file.failure)
+    if not file.sidecar.exists():
+        return Attested(file, Counts(files=1), alarms=("the model was not recorded",))
+    result = command.run_process(arguments(file), {**command.os.environ})
+    if result.returncode not in (0, 1):
+        return Attested(file, Counts(files=1), alarms=(f"exit {result.returncode}: {result.stderr.strip()}",))
+    return _counted(file, json.loads(result.stdout)["predicate"])
+
+
+def arguments(file: File) -> list[str]:
+    return ["attest", str(file.path), "--weights", str(file.weights), "--sidecar", str(file.sidecar), "--json"]
+
+
+def _counted(file: File, predicate: dict) -> Attested:
+    tensors = [each for each in predicate["tensors"] if each["verdict"] == UNACCOUNTED]
+    nodes = [each for each in predicate["nodes"] if each["verdict"] == UNACCOUNTED]
+    counts = Counts(1, not tensors and not nodes, len(predicate["tensors"]), len(tensors), sum(each["bytes"] for each in predicate["tensors"]),
+                    sum(each["bytes"] for each in tensors), len(predicate["nodes"]), len(nodes))
+    lines = [f"tensor {each['name']} {each['dtype']} {each['dims']} {', '.join(each['modules'])}: {each.get('remark', '')}" for each in tensors]
+    lines += [f"node {each['name']} {each['op_type']} {', '.join(each['modules'])}" for each in nodes]
+    return Attested(file, counts, tuple(lines))
+
+
+def table(results: Iterable[Attested]) -> str:
+    """Returns the counts by tool."""
+    by_tool: dict[str, Counts] = {}
+    for each in results:
+        by_tool[each.file.tool] = by_tool.get(each.file.tool, Counts()) + each.counts
+    lines = ["| written by | files | without alarm | tensors accounted for | bytes accounted for | nodes accounted for | not written |",
+             "|---|--:|--:|--:|--:|--:|--:|"]
+    lines += [_row(tool, counts) for tool, counts in by_tool.items()]
+    return "\n".join([*lines, _row("all", sum(by_tool.values(), Counts()))]) + "\n"
+
+
+def _row(tool: str, counts: Counts) -> str:
+    return (f"| {tool} | {counts.files} | {counts.without_alarm} | {_share(counts.tensors, counts.unaccounted_tensors)} | "
+            f"{_share(counts.bytes, counts.unaccounted_bytes)} | {_share(counts.nodes, counts.unaccounted_nodes)} | {counts.not_written} |")
+
+
+def _share(total: int, missing: int) -> str:
+    """Returns a percentage that is 100 only if nothing is missing."""
+    share = 100 * (total - missing) / total if total else 100.0
+    return "100 %" if not missing else f"{min(share, 99.99):.2f} %"
+
+
+def details(results: Iterable[Attested]) -> list[str]:
+    """Returns a line for each alarm and each file that a tool did not write."""
+    lines = []
+    for each in results:
+        lines += [f"alarm: {each.file.name}: {line}" for line in each.alarms]
+        if each.failure and each.failure != f"RuntimeError: {corpus_files.BASE_FAILED}":
+            lines.append(f"not written: {each.file.name}: {each.failure[:150]}")
+    return lines
+
+
+def has_failed(results: Iterable[Attested]) -> bool:
+    return any(each.alarms for each in results)

@@ -1,0 +1,50 @@
+"""Parts of the corpus: honest files of three models, changes in them, and refitted files. `make attest` has the others."""
+
+import pytest
+
+import attest_corpus
+import attested_files
+import command
+import corpus_files
+import file_cache
+import planted_changes
+import refitted_files
+from accuracy import models
+
+MODELS = ("unet", "lstm_tagger", "llama_equal")
+EXPORTERS = ("dynamo", "torchscript")
+TOOLS = ("exported", "onnxslim", "ort_extended", "ort_all", "float16", "dynamic", "static_channels", "blocks_of_4",
+         "blocks_of_8_symmetric", "blocks_of_4_qdq", "ort_extended+dynamic")
+
+
+@pytest.fixture(scope="module")
+def files():
+    folder = file_cache.folder("attest", *attest_corpus.sources())
+
+    def written(model: str, seed: int = 0) -> list[corpus_files.File]:
+        wanted = [each for each in corpus_files.files_of(model, folder, seed) if each.exporter in EXPORTERS and each.tool in TOOLS]
+        return corpus_files.write(wanted, models.digest_of(command.BINARY), seed)
+
+    return written
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_honest_files_have_no_alarm(files, model):
+    results = [attested_files.attest(each) for each in files(model)]
+    assert sum(each.counts.files for each in results) >= 20
+    assert attested_files.details(results) == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_planted_changes_are_found_with_their_modules(files, model):
+    results = [each for file in files(model)[::5] for each in planted_changes.plant(file, 4)]
+    assert len(results) > 10
+    assert planted_changes.details(results) == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_refitted_file_is_wrong(files, model):
+    pairs = list(zip(files(model), files(model, 1), strict=True))[::4]
+    results = [refitted_files.refit(old, new) for old, new in pairs]
+    assert sum(each.outcome == refitted_files.EQUAL for each in results) > len(results) / 2
+    assert not refitted_files.has_failed(results), refitted_files.details(results)
