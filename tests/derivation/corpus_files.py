@@ -77,12 +77,25 @@ def write(files: list[File], command_digest: str, seed: int = 0) -> list[File]:
         small_models.save_weights(MODELS[model].module(seed), files[0].weights)
     stamp = folder / "command"
     if not stamp.exists() or stamp.read_text() != command_digest:
-        for path in [*folder.glob("whence.*"), *folder.glob("*.whence.json")]:
+        for path in folder.glob("*.whence.json"):
             path.unlink()
+        _export_again(File(model, "whence", EXPORTED, folder), seed)
     for file in files:
         _write(file, seed)
     stamp.write_text(command_digest)
     return files
+
+
+def _export_again(exported: File, seed: int) -> None:
+    """Writes the file of whence's exporter again; if it differs, removes the files that tools made of it."""
+    before = exported.path.read_bytes() if exported.path.exists() else b""
+    for path in (exported.path, exported.path.with_suffix(".failed")):
+        path.unlink(missing_ok=True)
+    _write(exported, seed)
+    if not exported.path.exists() or exported.path.read_bytes() != before:
+        for path in exported.folder.glob(f"{exported.exporter}.*"):
+            if path not in (exported.path, exported.path.with_suffix(".failed"), exported.sidecar):
+                path.unlink()
 
 
 def _write(file: File, seed: int) -> None:
