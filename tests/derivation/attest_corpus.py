@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from types import ModuleType
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 TESTS = Path(__file__).resolve().parents[1]
@@ -69,8 +70,8 @@ def refit(model: str) -> list[refitted_files.Refitted]:
     return [refitted_files.refit(old, new) for old, new in pairs if old.path.exists() and new.path.exists()]
 
 
-def over_models(function: Callable[[str], list], names: list[str], jobs: int) -> list:
-    """Runs a function for each model, and returns all results in the order of the models."""
+def over_models(function: Callable[[str], list], names: list[str], jobs: int, report: Callable[[list], None]) -> list:
+    """Runs a function for each model, reports the results of each, and returns all in the order of the models."""
     ordered = sorted(names, key=lambda name: name not in LARGEST_FIRST)
     begin = time.monotonic()
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), prepare) as pool:
@@ -78,6 +79,7 @@ def over_models(function: Callable[[str], list], names: list[str], jobs: int) ->
         results = {}
         for done in as_completed(running):
             results[running[done]] = done.result()
+            report(done.result())
             print(f"{running[done]}: done after {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
     return [each for name in names for each in results[name]]
 
@@ -108,9 +110,14 @@ def main() -> int:
     chosen = [name for name in ("planted", "refit") if getattr(options, name)] or ["attest"]
     for function, reporter, page, marker in (RUNS[name] for name in chosen):
         begin = time.monotonic()
-        results = over_models(function, options.models or list(MODELS), options.jobs)
+
+        def report(results: list, reporter: ModuleType = reporter) -> None:
+            if options.verbose:
+                print(*reporter.details(results), sep="\n", flush=True)
+
+        results = over_models(function, options.models or list(MODELS), options.jobs, report)
         text = reporter.table(results)
-        print("\n".join([*(reporter.details(results) if options.verbose else []), text]))
+        print(text)
         print(f"{time.monotonic() - begin:.0f} seconds")
         failed |= reporter.has_failed(results)
         if options.docs:

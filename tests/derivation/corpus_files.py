@@ -71,15 +71,17 @@ def files_of(model: str, folder: Path, seed: int = 0) -> list[File]:
 
 def write(files: list[File], command_digest: str, seed: int = 0) -> list[File]:
     """Writes the files of a model and seed that do not exist, and returns them."""
-    folder, model = files[0].folder, files[0].model
+    folder = files[0].folder
     folder.mkdir(parents=True, exist_ok=True)
     if not files[0].weights.exists():
-        small_models.save_weights(MODELS[model].module(seed), files[0].weights)
+        small_models.save_weights(MODELS[files[0].model].module(seed), files[0].weights)
     stamp = folder / "command"
     if not stamp.exists() or stamp.read_text() != command_digest:
         for path in folder.glob("*.whence.json"):
             path.unlink()
-        _export_again(File(model, "whence", EXPORTED, folder), seed)
+        for file in files:
+            if file.tool == EXPORTED and EXPORTERS[file.exporter].record is None:
+                _export_again(file, seed)
     for file in files:
         _write(file, seed)
     stamp.write_text(command_digest)

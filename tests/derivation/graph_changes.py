@@ -140,7 +140,7 @@ def one_rounding(honest: Honest) -> Change | None:
     numbers = honest.numbers(name)
     flat = numbers.reshape(-1)
     at = honest.random.integers(flat.size)
-    flat[at] += -1 if flat[at] > 0 else 1
+    flat[at] = flat[at] - 1 if flat[at] > 0 else flat[at] + 1
     return honest.put(name, numbers, f"integer {at} off by one in")
 
 

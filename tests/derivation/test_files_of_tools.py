@@ -11,10 +11,10 @@ import planted_changes
 import refitted_files
 from accuracy import models
 
-MODELS = ("unet", "lstm_tagger", "llama_equal")
+MODELS = ("vit", "lstm_tagger", "regnet")
 EXPORTERS = ("dynamo", "torchscript")
-TOOLS = ("exported", "onnxslim", "ort_extended", "ort_all", "float16", "dynamic", "static_channels", "blocks_of_4",
-         "blocks_of_8_symmetric", "blocks_of_4_qdq", "ort_extended+dynamic")
+TOOLS = ("exported", "ort_extended", "ort_all", "float16", "dynamic", "static", "blocks_of_4", "blocks_of_8_symmetric",
+         "ort_extended+dynamic")
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +31,14 @@ def files():
 @pytest.mark.parametrize("model", MODELS)
 def test_honest_files_have_no_alarm(files, model):
     results = [attested_files.attest(each) for each in files(model)]
-    assert sum(each.counts.files for each in results) >= 20
+    assert sum(each.counts.files for each in results) == len(EXPORTERS) * len(TOOLS)
     assert attested_files.details(results) == []
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_planted_changes_are_found_with_their_modules(files, model):
     results = [each for file in files(model)[::5] for each in planted_changes.plant(file, 4)]
-    assert len(results) > 10
+    assert len(results) > 8
     assert planted_changes.details(results) == []
 
 
