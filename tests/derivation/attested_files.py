@@ -48,21 +48,34 @@ def attest(file: File) -> Attested:
     result = command.run_process(arguments(file), {**command.os.environ})
     if result.returncode not in (0, 1):
         return Attested(file, Counts(files=1), alarms=(f"exit {result.returncode}: {result.stderr.strip()}",))
-    return _counted(file, json.loads(result.stdout)["predicate"])
+    return _counted(file, json.loads(result.stdout)["predicate"], result.returncode)
 
 
 def arguments(file: File) -> list[str]:
     return ["attest", str(file.path), "--weights", str(file.weights), "--sidecar", str(file.sidecar), "--json"]
 
 
-def _counted(file: File, predicate: dict) -> Attested:
-    tensors = [each for each in predicate["tensors"] if each["verdict"] == UNACCOUNTED]
-    nodes = [each for each in predicate["nodes"] if each["verdict"] == UNACCOUNTED]
-    counts = Counts(1, not tensors and not nodes, len(predicate["tensors"]), len(tensors), sum(each["bytes"] for each in predicate["tensors"]),
+def findings(predicate: dict) -> list[dict]:
+    """Returns the tensors and nodes that are unaccounted, and the absent parameters that have an effect."""
+    absent = [{**each, "modules": [each["name"].rpartition(".")[0]]} for each in predicate["absent"] if each.get("has_effect")]
+    return [each for each in [*predicate["tensors"], *predicate["nodes"]] if each["verdict"] == UNACCOUNTED] + absent
+
+
+def _counted(file: File, predicate: dict, code: int) -> Attested:
+    found = findings(predicate)
+    tensors, nodes = ([each for each in predicate[kind] if each["verdict"] == UNACCOUNTED] for kind in ("tensors", "nodes"))
+    counts = Counts(1, code == 0, len(predicate["tensors"]), len(tensors), sum(each["bytes"] for each in predicate["tensors"]),
                     sum(each["bytes"] for each in tensors), len(predicate["nodes"]), len(nodes))
-    lines = [f"tensor {each['name']} {each['dtype']} {each['dims']} {', '.join(each['modules'])}: {each.get('remark', '')}" for each in tensors]
-    lines += [f"node {each['name']} {each['op_type']} {', '.join(each['modules'])}" for each in nodes]
+    lines = [_line(each) for each in found] or ["exit 1, and nothing is named"] * code
     return Attested(file, counts, tuple(lines))
+
+
+def _line(row: dict) -> str:
+    modules = ", ".join(row["modules"])
+    if "op_type" in row:
+        return f"node {row['name']} {row['op_type']} {modules}"
+    kind = "tensor" if "verdict" in row else "absent parameter"
+    return f"{kind} {row['name']} {row['dtype']} {row['dims']} {modules}: {row.get('remark', '')}"
 
 
 def table(results: Iterable[Attested]) -> str:

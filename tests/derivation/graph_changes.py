@@ -23,7 +23,7 @@ READERS = 4  # nodes after a changed tensor that may be named instead of it
 
 @dataclass(frozen=True)
 class Change:
-    """The tensors and nodes of which one must be named, and the modules that they belong to."""
+    """The tensors, nodes and parameters of which one must be named, and the modules that they belong to."""
 
     text: str
     names: frozenset[str]
@@ -66,7 +66,10 @@ class Honest:
 
     def change(self, *names: str, text: str) -> Change:
         modules = {module for name in names for module in self.rows[name]["modules"]}
-        return Change(f"{text} {', '.join(names)}", frozenset(names) | self.readers(set(names)), frozenset(modules))
+        parameters = {each for name in names for each in _parameters(self.rows[name]["derivation"])}
+        beside = {other for node in self.model.graph.node if set(names) & set(node.input) for other in node.input}
+        return Change(f"{text} {', '.join(names)}", frozenset(names) | self.readers(set(names)) | parameters | beside,
+                      frozenset(modules))
 
     def readers(self, values: set[str]) -> frozenset[str]:
         """Returns the next nodes that read one of these values, directly or through other nodes."""
@@ -81,6 +84,12 @@ class Honest:
         """Returns the values that these operators read as this input."""
         return {node.input[operators[node.op_type]] for node in self.model.graph.node
                 if node.op_type in operators and len(node.input) > operators[node.op_type]}
+
+
+def _parameters(derivation: dict) -> set[str]:
+    """Returns the parameters that a tensor was made from."""
+    own = {derivation["name"]} if derivation["step"] == "parameter" else set()
+    return own.union(*(_parameters(each) for each in derivation.get("inputs", [])))
 
 
 def other_layer(honest: Honest) -> Change | None:
@@ -170,7 +179,8 @@ def other_scale(honest: Honest) -> Change | None:
 
 
 def no_bias(honest: Honest) -> Change | None:
-    name = honest.choose((*FLOATS, np.int32), lambda numbers: numbers.ndim == 1 and numbers.size > 1 and np.count_nonzero(numbers) > 1)
+    biases = {name for name in honest.tensors if not name.endswith(("_scale", "_scales"))}
+    name = honest.choose((*FLOATS, np.int32), lambda numbers: numbers.ndim == 1 and np.count_nonzero(numbers) > 1, biases)
     return honest.put(name, np.zeros_like(honest.numbers(name)), "zeros in") if name else None
 
 
@@ -214,7 +224,9 @@ def added_branch(honest: Honest) -> Change | None:
         if value.name == result:
             honest.model.graph.node.insert(at + 3, helper.make_node("Identity", ["branched"], [result + "_changed"]))
             value.name = result + "_changed"
-    return Change(f"a branch after {node.name}", frozenset({"trigger", "branch_mul", "branch_add"}), frozenset(honest.rows[name]["modules"]))
+    modules = set(honest.rows[name]["modules"])
+    parents = {module.rpartition(".")[0] for module in modules}  # the branch is after the module's last operation
+    return Change(f"a branch after {node.name}", frozenset({"trigger", "branch_mul", "branch_add"}), frozenset(modules | parents))
 
 
 def hidden_numbers(honest: Honest) -> Change | None:

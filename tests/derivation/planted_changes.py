@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 import command
-from attested_files import UNACCOUNTED, arguments
+from attested_files import arguments, findings
 from corpus_files import File
 from graph_changes import CHANGES, Change, Honest
 
@@ -34,18 +34,17 @@ def plant(file: File, count: int = 1) -> Iterator[Planted]:
     statement = _statement(file)
     if statement is None:
         return
-    kinds = list(CHANGES)
-    begin, planted = zlib.crc32(file.name.encode()) % len(kinds), 0
-    for kind in kinds[begin:] + kinds[:begin]:
+    planted = 0
+    for kind in np.random.default_rng(zlib.crc32(file.name.encode())).permutation(list(CHANGES)):
         model = onnx.load(file.path)
         honest = Honest(model, statement, np.random.default_rng(zlib.crc32(f"{file.name} {kind}".encode())))
-        change = CHANGES[kind](honest)
+        change = CHANGES[str(kind)](honest)
         if change is None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "changed.onnx"
             onnx.save(model, path)
-            yield _judged(file, kind, change, path)
+            yield _judged(file, str(kind), change, path)
         planted += 1
         if planted == count:
             return
@@ -63,8 +62,7 @@ def _judged(file: File, kind: str, change: Change, path: Path) -> Planted:
     result = command.run_process(arguments(replace(file, changed=path)), {**command.os.environ})
     if result.returncode not in (0, 1):
         return Planted(file, kind, change, False, False, f"exit {result.returncode}: {result.stderr.strip()[:200]}")
-    predicate = json.loads(result.stdout)["predicate"]
-    named = [row for row in [*predicate["tensors"], *predicate["nodes"]] if row["verdict"] == UNACCOUNTED]
+    named = findings(json.loads(result.stdout)["predicate"])
     right = [row for row in named if row["name"] in change.names]
     is_module_right = any(change.modules & set(row["modules"]) for row in right)
     return Planted(file, kind, change, bool(right) and result.returncode == 1, is_module_right,
