@@ -28,6 +28,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "real_bugs"), str(TESTS.parent / "python
 import attested_files
 import command
 import corpus_files
+import corpus_tools
 import documented_tables
 import environments
 import planted_changes
@@ -112,16 +113,15 @@ def main() -> int:
         begin = time.monotonic()
 
         def report(results: list, reporter: ModuleType = reporter) -> None:
-            if options.verbose:
-                print(*reporter.details(results), sep="\n", flush=True)
+            for line in reporter.details(results) if options.verbose else ():
+                print(line, flush=True)
 
         results = over_models(function, options.models or list(MODELS), options.jobs, report)
-        text = reporter.table(results)
-        print(text)
+        print(reporter.table(results, str))
         print(f"{time.monotonic() - begin:.0f} seconds")
         failed |= reporter.has_failed(results)
         if options.docs:
-            documented_tables.write(command.ROOT / "docs" / page, marker, text)
+            documented_tables.write(command.ROOT / "docs" / page, marker, reporter.table(results, corpus_tools.group))
     return 1 if failed else 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import command
@@ -78,15 +78,17 @@ def _line(row: dict) -> str:
     return f"{kind} {row['name']} {row['dtype']} {row['dims']} {modules}: {row.get('remark', '')}"
 
 
-def table(results: Iterable[Attested]) -> str:
-    """Returns the counts by tool."""
-    by_tool: dict[str, Counts] = {}
+def table(results: list[Attested], group: Callable[[str], str]) -> str:
+    """Returns the counts by group of tools."""
+    by_group: dict[str, Counts] = {}
     for each in results:
-        by_tool[each.file.tool] = by_tool.get(each.file.tool, Counts()) + each.counts
-    lines = ["| written by | files | without alarm | tensors accounted for | bytes accounted for | nodes accounted for | not written |",
+        by_group[group(each.file.tool)] = by_group.get(group(each.file.tool), Counts()) + each.counts
+    total = sum(by_group.values(), Counts())
+    lines = [f"{total.files} files of {len({each.file.model for each in results})} models:", "",
+             "| last tool | files | without alarm | tensors accounted for | bytes accounted for | nodes accounted for | not written |",
              "|---|--:|--:|--:|--:|--:|--:|"]
-    lines += [_row(tool, counts) for tool, counts in by_tool.items()]
-    return "\n".join([*lines, _row("all", sum(by_tool.values(), Counts()))]) + "\n"
+    lines += [_row(name, counts) for name, counts in by_group.items()]
+    return "\n".join([*lines, _row("all", total)]) + "\n"
 
 
 def _row(tool: str, counts: Counts) -> str:

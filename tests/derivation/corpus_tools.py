@@ -27,6 +27,16 @@ def any_model(tool: onnx_tools.Tool, base: str = "exported") -> Tool:
 ROUNDINGS = {"float16": "float16", "dynamic": "8 bits", "static": "8 bits", "blocks_of_8": "8 bits", "blocks_of_4": "4 bits"}
 
 
+# The groups of the documentation's tables, by the beginning of the last tool's name; other tools are optimisers.
+GROUPS = {"exported": "exporter alone", "float16": "float16", "dynamic": "8 bits, dynamic", "static_operators": "8 bits, static, QOperator",
+          "static": "8 bits, static, QDQ", "blocks": "blocks of 4 and 8 bits"}
+
+
+def group(name: str) -> str:
+    last = name.rpartition("+")[2]
+    return next((each for prefix, each in GROUPS.items() if last.startswith(prefix)), "optimiser, converter")
+
+
 def rounding(name: str) -> str:
     """Returns the rounding by a tool: float32, float16, 8 bits or 4 bits."""
     last = name.rpartition("+")[2]

@@ -6,7 +6,7 @@ import collections
 import json
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,14 +69,15 @@ def _judged(file: File, kind: str, change: Change, path: Path) -> Planted:
                    ", ".join(f"{row['name']} ({'; '.join(row['modules'])})" for row in named[:4]))
 
 
-def table(results: Iterable[Planted]) -> str:
-    """Returns the counts by kind."""
+def table(results: list[Planted], group: Callable[[str], str]) -> str:
+    """Returns the counts by kind of change."""
     by_kind: dict[str, list[Planted]] = collections.defaultdict(list)
     for each in results:
         by_kind[each.kind].append(each)
-    lines = ["| change | files | found | with its module |", "|---|--:|--:|--:|"]
+    lines = [f"{len(results)} changed files of {len({each.file.model for each in results})} models:", "",
+             "| change | files | found | with its module |", "|---|--:|--:|--:|"]
     lines += [_row(kind, by_kind[kind]) for kind in CHANGES if by_kind[kind]]
-    return "\n".join([*lines, _row("all", [each for rows in by_kind.values() for each in rows])]) + "\n"
+    return "\n".join([*lines, _row("all", results)]) + "\n"
 
 
 def _row(kind: str, planted: list[Planted]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import functools
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,15 +119,16 @@ def _error(expected: list[torch.Tensor], path: Path, model: str) -> float:
     return max(difference(one, torch.from_numpy(np.asarray(other))) for one, other in zip(expected, found, strict=True))
 
 
-def table(results: Iterable[Refitted]) -> str:
-    """Returns the outcomes by tool."""
-    by_tool: dict[str, list[str]] = collections.defaultdict(list)
+def table(results: list[Refitted], group: Callable[[str], str]) -> str:
+    """Returns the outcomes by group of tools."""
+    by_group: dict[str, list[str]] = collections.defaultdict(list)
     for each in results:
-        by_tool[each.file.tool].append(each.outcome)
+        by_group[group(each.file.tool)].append(each.outcome)
     outcomes = (EQUAL, WITHIN, UNKNOWN, REFUSED, WRONG)
-    lines = [f"| written by | files | {' | '.join(outcomes)} |", "|---|" + "--:|" * (1 + len(outcomes))]
-    rows = [*by_tool.items(), ("all", [each for group in by_tool.values() for each in group])]
-    lines += [f"| {tool} | {len(group)} | {' | '.join(str(group.count(each)) for each in outcomes)} |" for tool, group in rows]
+    lines = [f"{len(results)} files of {len({each.file.model for each in results})} models:", "",
+             f"| last tool | files | {' | '.join(outcomes)} |", "|---|" + "--:|" * (1 + len(outcomes))]
+    rows = [*by_group.items(), ("all", [each.outcome for each in results])]
+    lines += [f"| {name} | {len(group)} | {' | '.join(str(group.count(each)) for each in outcomes)} |" for name, group in rows]
     return "\n".join(lines) + "\n"
 
 
