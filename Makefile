@@ -15,8 +15,8 @@
 #   make accuracy  build, then measure how often annotate is right on foreign files: tests/accuracy
 #   make real-bugs BUGS="onnxscript-2892"   real bugs of other tools, all or some: what whence says of them: tests/real_bugs
 #   make right-files MODELS="attention lstm"   right files of other tools, all or some: whence names no module: tests/right_files
-#   make attest MODELS="text llama"   files of exporters and tools, of all models or some: whence attest accounts for all of them;
-#                  with OPTIONS=--planted: finds changes; with OPTIONS=--refit: whence refit against the tools: tests/derivation
+#   make attest MODELS="text llama"   files of exporters and tools, all or some: whence attest accounts for them;
+#                  OPTIONS=--planted: it finds changes; OPTIONS=--refit: whence refit against the tools: tests/derivation
 #   make bench     build, then the benchmarks of tests/bench
 #   make fuzz SECONDS=60   fuzz each reader with libFuzzer for this time; TARGETS=npz,zip: only these
 #   make random N=20000     compare N random programs by all routes with PyTorch, on all cores: tests/random

@@ -76,7 +76,8 @@ def transformer_fusion(model_type: str, heads: int, size: int) -> Tool:
         from onnxruntime.transformers import optimizer
 
         logging.getLogger("onnxruntime.transformers").setLevel(logging.ERROR)
-        optimizer.optimize_model(str(source), model_type=model_type, num_heads=heads, hidden_size=size).save_model_to_file(str(target))
+        optimised = optimizer.optimize_model(str(source), model_type=model_type, num_heads=heads, hidden_size=size)
+        optimised.save_model_to_file(str(target))
 
     return write
 
@@ -93,8 +94,8 @@ def float16(module: str = "onnxruntime.transformers.float16") -> Tool:
 
 
 def dynamic_int8(shapes: bool = True, **options: Any) -> Tool:
-    """Types in `options` are names: weight_type="QUInt8". `shapes=False` removes the shapes that the file states: the quantiser's shape inference fails on some of the dynamo
-    exporter, and does not cover ONNX Runtime's operators."""
+    """Types in `options` are names: weight_type="QUInt8". `shapes=False` removes the shapes that the file states: the
+    quantiser's shape inference fails on some of the dynamo exporter, and does not cover ONNX Runtime's operators."""
     def write(source: Path, target: Path, runs: Runs) -> None:
         import onnx
         from onnxruntime.quantization import quantize_dynamic

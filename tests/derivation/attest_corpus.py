@@ -4,8 +4,8 @@
 
 Without an option: attests each file; everything should be accounted for. With --planted: attests files with a change, which
 should be found. With --refit: puts other weights into each file, which should then equal the file that the same exporter and
-tools make of the other model. --docs writes the table into the page of the command. -v prints each alarm, miss or difference.
-The exit code is 1 if there is a false alarm, a miss, or a silent error.
+tools make of the other model. --docs writes the table into the page of the command. -v prints each alarm, miss or
+difference. The exit code is 1 if there is a false alarm, a miss, or a silent error.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ LARGEST_FIRST = ("resnet50", "bert_tiny")
 
 def sources() -> list[Path]:
     """Returns the source files that determine the files of the corpus."""
-    own = [Path(__file__).with_name(f"{name}.py") for name in ("corpus_files", "corpus_models", "corpus_tools", "small_models")]
-    return [*own, TESTS / "onnx_tools.py", *corpus.code()]
+    own = ("corpus_files", "corpus_models", "corpus_tools", "small_models")
+    return [*(Path(__file__).with_name(f"{name}.py") for name in own), TESTS / "onnx_tools.py", *corpus.code()]
 
 
 def prepare() -> None:

@@ -57,15 +57,18 @@ def arguments(file: File) -> list[str]:
 
 def findings(predicate: dict) -> list[dict]:
     """Returns the tensors and nodes that are unaccounted, and the absent parameters that have an effect."""
-    absent = [{**each, "modules": [each["name"].rpartition(".")[0]]} for each in predicate["absent"] if each.get("has_effect")]
+    absent = [{**each, "modules": [each["name"].rpartition(".")[0]]} for each in predicate["absent"]
+              if each.get("has_effect")]
     return [each for each in [*predicate["tensors"], *predicate["nodes"]] if each["verdict"] == UNACCOUNTED] + absent
 
 
 def _counted(file: File, predicate: dict, code: int) -> Attested:
     found = findings(predicate)
     tensors, nodes = ([each for each in predicate[kind] if each["verdict"] == UNACCOUNTED] for kind in ("tensors", "nodes"))
-    counts = Counts(1, code == 0, len(predicate["tensors"]), len(tensors), sum(each["bytes"] for each in predicate["tensors"]),
-                    sum(each["bytes"] for each in tensors), len(predicate["nodes"]), len(nodes))
+    counts = Counts(files=1, without_alarm=code == 0, tensors=len(predicate["tensors"]), unaccounted_tensors=len(tensors),
+                    bytes=sum(each["bytes"] for each in predicate["tensors"]),
+                    unaccounted_bytes=sum(each["bytes"] for each in tensors),
+                    nodes=len(predicate["nodes"]), unaccounted_nodes=len(nodes))
     lines = [_line(each) for each in found] or ["exit 1, and nothing is named"] * code
     return Attested(file, counts, tuple(lines))
 
@@ -85,7 +88,7 @@ def table(results: list[Attested], group: Callable[[str], str]) -> str:
         by_group[group(each.file.tool)] = by_group.get(group(each.file.tool), Counts()) + each.counts
     total = sum(by_group.values(), Counts())
     lines = [f"{total.files} files of {len({each.file.model for each in results})} models:", "",
-             "| last tool | files | without alarm | tensors accounted for | bytes accounted for | nodes accounted for | not written |",
+             "| last tool | files | without alarm | tensors accounted for | bytes | nodes | not written |",
              "|---|--:|--:|--:|--:|--:|--:|"]
     lines += [_row(name, counts) for name, counts in by_group.items()]
     return "\n".join([*lines, _row("all", total)]) + "\n"
@@ -93,7 +96,8 @@ def table(results: list[Attested], group: Callable[[str], str]) -> str:
 
 def _row(tool: str, counts: Counts) -> str:
     return (f"| {tool} | {counts.files} | {counts.without_alarm} | {_share(counts.tensors, counts.unaccounted_tensors)} | "
-            f"{_share(counts.bytes, counts.unaccounted_bytes)} | {_share(counts.nodes, counts.unaccounted_nodes)} | {counts.not_written} |")
+            f"{_share(counts.bytes, counts.unaccounted_bytes)} | {_share(counts.nodes, counts.unaccounted_nodes)} | "
+            f"{counts.not_written} |")
 
 
 def _share(total: int, missing: int) -> str:

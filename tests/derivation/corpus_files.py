@@ -138,7 +138,8 @@ def calibration(file: File) -> list[dict]:
 # ---- exporters, with the recording that a user of each would make
 
 def _export_dynamo(model: Model, seed: int, file: File) -> None:
-    torch.onnx.export(model.module(seed), kwargs=model.arguments(), f=file.path, dynamo=True, external_data=False, verbose=False)
+    torch.onnx.export(model.module(seed), kwargs=model.arguments(), f=file.path, dynamo=True, external_data=False,
+                      verbose=False)
 
 
 def _record_program(model: Model, file: File) -> None:
@@ -147,7 +148,8 @@ def _record_program(model: Model, file: File) -> None:
 
 
 def _dynamic_shapes(model: Model) -> dict[str, dict]:
-    return {name: {axis: torch.export.Dim.DYNAMIC for axis in model.dynamic_axes.get(name, {})} for name in model.arguments()}
+    return {name: {axis: torch.export.Dim.DYNAMIC for axis in model.dynamic_axes.get(name, {})}
+            for name in model.arguments()}
 
 
 def _export_dynamic_dynamo(model: Model, seed: int, file: File) -> None:

@@ -28,8 +28,9 @@ ROUNDINGS = {"float16": "float16", "dynamic": "8 bits", "static": "8 bits", "blo
 
 
 # The groups of the documentation's tables, by the beginning of the last tool's name; other tools are optimisers.
-GROUPS = {"exported": "exporter alone", "float16": "float16", "dynamic": "8 bits, dynamic", "static_operators": "8 bits, static, QOperator",
-          "static": "8 bits, static, QDQ", "blocks": "blocks of 4 and 8 bits"}
+GROUPS = {"exported": "exporter alone", "float16": "float16", "dynamic": "8 bits, dynamic",
+          "static_operators": "8 bits, static, QOperator", "static": "8 bits, static, QDQ",
+          "blocks": "blocks of 4 and 8 bits"}
 
 
 def group(name: str) -> str:
@@ -49,7 +50,8 @@ _DYNAMIC = onnx_tools.dynamic_int8(shapes=False)
 TOOLS = {
     **{name: any_model(tool) for name, tool in small_models.TOOLS.items()},
     "dynamic": any_model(_DYNAMIC),
-    "dynamic_channels": any_model(onnx_tools.dynamic_int8(shapes=False, per_channel=True, reduce_range=True, weight_type="QUInt8")),
+    "dynamic_channels": any_model(onnx_tools.dynamic_int8(shapes=False, per_channel=True, reduce_range=True,
+                                                          weight_type="QUInt8")),
     "static_operators_channels": any_model(onnx_tools.static_int8("QOperator", per_channel=True, weight_type="QInt8")),
     "static_16_bits": any_model(onnx_tools.static_int8("QDQ", weight_type="QInt8", activation_type="QInt16")),
     "ort_extended": any_model(onnx_tools.onnxruntime("EXTENDED")),

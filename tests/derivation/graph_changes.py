@@ -6,90 +6,15 @@ the others have no certain value.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
 import numpy as np
-import onnx
 from onnx import helper, numpy_helper
+
+from honest_graph import Change, Honest
 
 FLOATS = (np.float32, np.float16)
 INTEGERS = (np.int8, np.uint8, np.int16)
-OTHER_ACTIVATIONS = {"Relu": "Sigmoid", "Tanh": "Sigmoid", "Sigmoid": "Tanh", "Softmax": "Hardmax", "Erf": "Tanh", "Gelu": "Relu"}
-ROUNDED_STEPS = ('"step": "fold"', '"computed_from"')
-READERS = 4  # nodes after a changed tensor that may be named instead of it
-
-
-@dataclass(frozen=True)
-class Change:
-    """The tensors, nodes and parameters of which one must be named, and the modules that they belong to."""
-
-    text: str
-    names: frozenset[str]
-    modules: frozenset[str]
-
-
-@dataclass
-class Honest:
-    """A file that is to be changed, with the statement about it."""
-
-    model: onnx.ModelProto
-    predicate: dict
-    random: np.random.Generator
-    rows: dict[str, dict] = field(init=False)
-    tensors: dict[str, onnx.TensorProto] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rows = {row["name"]: row for row in self.predicate["tensors"]}
-        self.tensors = {each.name: each for each in self.model.graph.initializer
-                        if self.rows.get(each.name, {}).get("verdict") == "exact"}
-
-    def numbers(self, name: str) -> np.ndarray:
-        return numpy_helper.to_array(self.tensors[name]).copy()
-
-    def certain(self) -> set[str]:
-        """Returns the tensors that follow from parameters without rounded arithmetic: others may be off by some ulps."""
-        return {name for name in self.tensors if not any(step in json.dumps(self.rows[name]["derivation"]) for step in ROUNDED_STEPS)}
-
-    def choose(self, dtypes: tuple, condition: Callable[[np.ndarray], bool] = lambda numbers: True,
-               names: set[str] | None = None) -> str | None:
-        """Returns one of the exact tensors with such numbers."""
-        kinds = {helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for dtype in dtypes}
-        chosen = [name for name, tensor in self.tensors.items()
-                  if tensor.data_type in kinds and (names is None or name in names) and condition(numpy_helper.to_array(tensor))]
-        return str(self.random.choice(sorted(chosen))) if chosen else None
-
-    def put(self, name: str, numbers: np.ndarray, text: str) -> Change:
-        self.tensors[name].CopyFrom(numpy_helper.from_array(numbers, name))
-        return self.change(name, text=text)
-
-    def change(self, *names: str, text: str) -> Change:
-        modules = {module for name in names for module in self.rows[name]["modules"]}
-        parameters = {each for name in names for each in _parameters(self.rows[name]["derivation"])}
-        beside = {other for node in self.model.graph.node if set(names) & set(node.input) for other in node.input}
-        return Change(f"{text} {', '.join(names)}", frozenset(names) | self.readers(set(names)) | parameters | beside,
-                      frozenset(modules))
-
-    def readers(self, values: set[str]) -> frozenset[str]:
-        """Returns the next nodes that read one of these values, directly or through other nodes."""
-        found: set[str] = set()
-        for _ in range(READERS):
-            nodes = [node for node in self.model.graph.node if values & set(node.input)]
-            found |= {node.name for node in nodes}
-            values = values | {output for node in nodes for output in node.output}
-        return frozenset(found)
-
-    def read_by(self, operators: dict[str, int]) -> set[str]:
-        """Returns the values that these operators read as this input."""
-        return {node.input[operators[node.op_type]] for node in self.model.graph.node
-                if node.op_type in operators and len(node.input) > operators[node.op_type]}
-
-
-def _parameters(derivation: dict) -> set[str]:
-    """Returns the parameters that a tensor was made from."""
-    own = {derivation["name"]} if derivation["step"] == "parameter" else set()
-    return own.union(*(_parameters(each) for each in derivation.get("inputs", [])))
+OTHER_ACTIVATIONS = {"Relu": "Sigmoid", "Tanh": "Sigmoid", "Sigmoid": "Tanh", "Softmax": "Hardmax", "Erf": "Tanh",
+                     "Gelu": "Relu"}
 
 
 def other_layer(honest: Honest) -> Change | None:
@@ -97,7 +22,7 @@ def other_layer(honest: Honest) -> Change | None:
     def others(name: str) -> list[str]:
         tensor = honest.tensors[name]
         return sorted(other for other, each in honest.tensors.items()
-                      if each.dims == tensor.dims and each.data_type == tensor.data_type and each.raw_data != tensor.raw_data)
+                      if (each.dims, each.data_type) == (tensor.dims, tensor.data_type) and each.raw_data != tensor.raw_data)
 
     candidates = [name for name, each in honest.tensors.items() if np.prod(each.dims) > 8 and each.raw_data and others(name)]
     if not candidates:
@@ -167,9 +92,10 @@ def copied_row(honest: Honest) -> Change | None:
 
 
 def other_scale(honest: Honest) -> Change | None:
-    read = honest.read_by({"DequantizeLinear": 1, "MatMulNBits": 2, "GatherBlockQuantized": 2, "QLinearConv": 4, "QLinearMatMul": 4,
-                           "QGemm": 4, "DynamicQuantizeMatMul": 2, "MatMulIntegerToFloat": 3})
-    name = honest.choose(FLOATS, names=(read | {name for name in honest.tensors if name.endswith("_scale")}) & honest.certain())
+    read = honest.read_by({"DequantizeLinear": 1, "MatMulNBits": 2, "GatherBlockQuantized": 2, "QLinearConv": 4,
+                           "QLinearMatMul": 4, "QGemm": 4, "DynamicQuantizeMatMul": 2, "MatMulIntegerToFloat": 3})
+    scales = read | {name for name in honest.tensors if name.endswith("_scale")}
+    name = honest.choose(FLOATS, names=scales & honest.certain())
     if name is None:
         return None
     numbers = honest.numbers(name)
@@ -226,7 +152,8 @@ def added_branch(honest: Honest) -> Change | None:
             value.name = result + "_changed"
     modules = set(honest.rows[name]["modules"])
     parents = {module.rpartition(".")[0] for module in modules}  # the branch is after the module's last operation
-    return Change(f"a branch after {node.name}", frozenset({"trigger", "branch_mul", "branch_add"}), frozenset(modules | parents))
+    return Change(f"a branch after {node.name}", frozenset({"trigger", "branch_mul", "branch_add"}),
+                  frozenset(modules | parents))
 
 
 def hidden_numbers(honest: Honest) -> Change | None:
@@ -243,7 +170,8 @@ def hidden_numbers(honest: Honest) -> Change | None:
 
 def other_activation(honest: Honest) -> Change | None:
     rows = {row["name"]: row for row in honest.predicate["nodes"]}
-    nodes = [node for node in honest.model.graph.node if node.op_type in OTHER_ACTIVATIONS and rows.get(node.name, {}).get("modules")]
+    nodes = [node for node in honest.model.graph.node
+             if node.op_type in OTHER_ACTIVATIONS and rows.get(node.name, {}).get("modules")]
     if not nodes:
         return None
     node = nodes[honest.random.integers(len(nodes))]
@@ -256,7 +184,7 @@ def other_activation(honest: Honest) -> Change | None:
 CHANGES = {
     "tensor of another layer": other_layer, "exchanged readers": exchanged_readers, "one element off by an ulp": next_number,
     "1 % of roundings": flipped_roundings, "one rounding": one_rounding, "copied row of an embedding": copied_row,
-    "scale off by an ulp": other_scale, "zeros for a bias": no_bias, "negated weight": negated, "transposed weight": transposed,
-    "rows in reverse order": reversed_rows, "weight times two": scaled, "added branch": added_branch,
-    "numbers in a node": hidden_numbers, "another activation": other_activation,
+    "scale off by an ulp": other_scale, "zeros for a bias": no_bias, "negated weight": negated,
+    "transposed weight": transposed, "rows in reverse order": reversed_rows, "weight times two": scaled,
+    "added branch": added_branch, "numbers in a node": hidden_numbers, "another activation": other_activation,
 }

@@ -16,7 +16,8 @@ import onnx
 import command
 from attested_files import arguments, findings
 from corpus_files import File
-from graph_changes import CHANGES, Change, Honest
+from graph_changes import CHANGES
+from honest_graph import Change, Honest
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Puts other weights into files of the corpus, and compares with the files that the same exporter and tools make anew.
 
 A file is equal if all nodes and tensors are. Static quantisers also measure activations, whose ranges a refitted file keeps:
-there, the integers of weights must be equal. Other files must be as near to PyTorch's outputs as the tool's own file, up to a
-factor or the rounding of the format, and no tensor may be far from the tool's: coarse formats hide a wrong bias.
+there, the integers of weights must be equal. Other files must be as near to PyTorch's outputs as the tool's own file, up to
+a factor or the rounding of the format, and no tensor may be far from the tool's: coarse formats hide a wrong bias.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from models.zoo import flatten
 from results import MINIMUM, difference
 
 FACTOR = 2.0  # between the errors of the refitted file and of the tool's own
-FAR = 2e-3    # a difference of tensors that rounding does not explain: relative to the largest number, or of integers, the share
+FAR = 2e-3    # a difference of tensors that rounding does not explain (_extent)
 EQUAL, WITHIN, UNKNOWN, REFUSED, WRONG = "equal", "within the noise", "does not run", "refused", "silent error"
 
 
@@ -42,8 +42,8 @@ class Refitted:
 def refit(old: File, new: File) -> Refitted:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "refitted.onnx"
-        result = command.run_process(["refit", *map(str, (old.path, "--base", old.weights, "--weights", new.weights, "--sidecar",
-                                                          old.sidecar, "-o", target))], {**command.os.environ})
+        options = ("--base", old.weights, "--weights", new.weights, "--sidecar", old.sidecar, "-o", target)
+        result = command.run_process(["refit", *map(str, (old.path, *options))], {**command.os.environ})
         if result.returncode != 0:
             return Refitted(old, REFUSED, result.stderr.strip())
         differences = _differences(onnx.load(target), onnx.load(new.path), only_weights="static" in old.tool)
@@ -59,7 +59,8 @@ class Difference:
 
 
 def _differences(found: onnx.ModelProto, expected: onnx.ModelProto, only_weights: bool) -> list[Difference]:
-    one, other = ({each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer} for model in (found, expected))
+    one, other = ({each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+                  for model in (found, expected))
     if only_weights:
         one, other = ({name: each for name, each in numbers.items() if each.dtype.itemsize == 1 and each.size > 1}
                       for numbers in (one, other))
@@ -128,7 +129,8 @@ def table(results: list[Refitted], group: Callable[[str], str]) -> str:
     lines = [f"{len(results)} files of {len({each.file.model for each in results})} models:", "",
              f"| last tool | files | {' | '.join(outcomes)} |", "|---|" + "--:|" * (1 + len(outcomes))]
     rows = [*by_group.items(), ("all", [each.outcome for each in results])]
-    lines += [f"| {name} | {len(group)} | {' | '.join(str(group.count(each)) for each in outcomes)} |" for name, group in rows]
+    for name, found in rows:
+        lines.append(f"| {name} | {len(found)} | {' | '.join(str(found.count(each)) for each in outcomes)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -23,10 +23,11 @@ def written(files_of, tmp_path_factory):
     folder = tmp_path_factory.mktemp("forms")
     files = files_of("text")
     model = onnx.load(files.tool("dynamo", "dynamic"))
-    model.graph.initializer.append(onnx.numpy_helper.from_array(files.model.words.weight.detach().numpy() + 1, 'name "with" ünicode'))
+    unknown = files.model.words.weight.detach().numpy() + 1
+    model.graph.initializer.append(onnx.numpy_helper.from_array(unknown, 'name "with" ünicode'))
     onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=0)
-    run("attest", folder / "model.onnx", "--weights", files.weights, "--sidecar", files.sidecar, "-o", folder / "statement.json",
-        "--bom", folder / "bom.json", code=1)
+    run("attest", folder / "model.onnx", "--weights", files.weights, "--sidecar", files.sidecar,
+        "-o", folder / "statement.json", "--bom", folder / "bom.json", code=1)
     return folder / "model.onnx", folder / "statement.json", folder / "bom.json"
 
 
@@ -47,7 +48,8 @@ def test_the_sources_of_the_statement_are_resource_descriptors(written):
     sources = json.loads(written[1].read_text())["predicate"]["sources"]
     assert len(sources) == 2
     for source in sources:
-        ResourceDescriptor.copy_from_pb(json_format.ParseDict(source, resource_descriptor_pb2.ResourceDescriptor())).validate()
+        parsed = json_format.ParseDict(source, resource_descriptor_pb2.ResourceDescriptor())
+        ResourceDescriptor.copy_from_pb(parsed).validate()
 
 
 def test_cyclonedx_accepts_the_bill_of_materials(written):
