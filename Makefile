@@ -15,6 +15,8 @@
 #   make accuracy  build, then measure how often annotate is right on foreign files: tests/accuracy
 #   make real-bugs BUGS="onnxscript-2892"   real bugs of other tools, all or some: what whence says of them: tests/real_bugs
 #   make right-files MODELS="attention lstm"   right files of other tools, all or some: whence names no module: tests/right_files
+#   make attest MODELS="text llama"   files of exporters and tools, all or some: whence attest accounts for them;
+#                  OPTIONS=--planted: it finds changes; OPTIONS=--refit: whence refit against the tools: tests/derivation
 #   make bench     build, then the benchmarks of tests/bench
 #   make fuzz SECONDS=60   fuzz each reader with libFuzzer for this time; TARGETS=npz,zip: only these
 #   make random N=20000     compare N random programs by all routes with PyTorch, on all cores: tests/random
@@ -29,7 +31,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 60
 N ?= 2000
 
-.PHONY: demo build test test-full test-source test-torch test-sanitized fuzz random wheel wheel-aarch64 wheel-recorder release accuracy real-bugs right-files install bench lint clean setup
+.PHONY: demo build test test-full test-source test-torch test-sanitized fuzz random wheel wheel-aarch64 wheel-recorder release accuracy real-bugs right-files attest install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -79,6 +81,9 @@ real-bugs: build
 
 right-files: build
 	@tools/setup/right_files.sh $(MODELS)
+
+attest: build
+	@tools/setup/attest.sh $(OPTIONS) $(MODELS)
 
 install: build
 	@tools/setup/install.sh "$(PREFIX)"

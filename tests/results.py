@@ -1,6 +1,7 @@
 """Compares results with expected results: equal number, dtypes and shapes, and values within the dtype's precision.
 Used by every comparison with PyTorch."""
 
+import math
 from typing import Sequence
 
 import numpy as np
@@ -9,6 +10,9 @@ import torch
 # (relative, absolute): a few units in the last place, for rounding within an operator.
 TOLERANCES = {torch.float16: (2e-3, 2e-3), torch.bfloat16: (2e-2, 2e-2), torch.float32: (1e-5, 1e-5),
               torch.float64: (1e-9, 1e-9)}
+
+# The smallest relative difference of complete outputs that is not explained by rounding to a format.
+MINIMUM = {"float32": 1e-4, "float16": 2e-3, "8 bits": 0.03, "4 bits": 0.06}
 
 
 def as_tensor(result) -> torch.Tensor:
@@ -37,3 +41,15 @@ def assert_same_results(actual: Sequence, expected: Sequence, tolerance: tuple[f
         torch.testing.assert_close(result, reference, rtol=relative,
                                    atol=absolute * (greatest(reference) if scaled and absolute else 1),
                                    equal_nan=True, msg=lambda text, index=index: f"result {index}: {text}")
+
+
+def difference(expected: torch.Tensor, found: torch.Tensor) -> float:
+    """Returns the norm of the difference over the norm of ``expected``; infinite if sizes or non-finite elements differ."""
+    if expected.shape != found.shape:
+        return math.inf
+    expected, found = expected.double(), found.double()
+    finite = torch.isfinite(expected)
+    if not torch.equal(finite, torch.isfinite(found)):
+        return math.inf
+    norm = torch.linalg.vector_norm((found - expected)[finite])
+    return float(norm / torch.linalg.vector_norm(expected[finite])) if norm else 0.0

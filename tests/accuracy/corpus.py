@@ -70,13 +70,13 @@ def code() -> list[Path]:
     """Returns the source files that determine the corpus."""
     folder = Path(__file__).parent
     return [*(folder / f"{name}.py" for name in MODULES), *sorted(folder.glob("exporters/*.py")),
-            folder.parent / "models" / "zoo.py", folder.parent / "models" / "networks.py"]
+            folder.parent / "models" / "zoo.py", folder.parent / "models" / "networks.py", folder.parent / "onnx_tools.py"]
 
 
-def version() -> str:
-    """Returns a digest that changes whenever the corpus would."""
+def version(sources: list[Path]) -> str:
+    """Returns a digest that changes whenever files written by these sources would."""
     digest = hashlib.sha256()
-    for path in code():
+    for path in sources:
         digest.update(path.read_bytes())
     for package in PACKAGES:
         digest.update(f"{package}={importlib.metadata.version(package)}".encode())
@@ -167,15 +167,15 @@ def cached_folder(name: str) -> Path:
     return folder
 
 
-def refresh(folder: Path) -> None:
-    """Removes the corpus if the code or a tool's version has changed."""
+def refresh(folder: Path, sources: list[Path]) -> None:
+    """Removes the files of a corpus if its sources or a tool's version have changed."""
     folder.mkdir(parents=True, exist_ok=True)
     stamp = folder / "version"
-    if not stamp.exists() or stamp.read_text() != version():
+    if not stamp.exists() or stamp.read_text() != version(sources):
         for path in folder.rglob("*"):
-            if path.is_file() and path.suffix in {".onnx", ".json", ".failed", ".pt"}:
+            if path.is_file() and path.suffix in {".onnx", ".json", ".failed", ".pt", ".safetensors"}:
                 path.unlink()
-        stamp.write_text(version())
+        stamp.write_text(version(sources))
 
 
 def names(text: str | None, valid_names) -> list[str]:
@@ -196,7 +196,7 @@ def main() -> None:
     parser.add_argument("--files")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    refresh(options.folder)
+    refresh(options.folder, code())
     for model in names(options.models, models.NAMES):
         print(f"corpus: {model}", flush=True)
         make(options.folder, options.whence, model, names(options.sources, SOURCES), names(options.files, BY_NAME))

@@ -17,7 +17,8 @@ from models import zoo
 
 ENTRIES = {**zoo.MODELS, **tuned_models.MODELS, **further_models.MODELS}
 NAMES = tuple(ENTRIES)
-FUSION_TYPES = {"bert_tiny": "bert", "distilbert": "bert", "gpt2": "gpt2", "vit": "vit"}  # for ORT's transformers tool
+# (type, heads, size of hidden states) for ONNX Runtime's optimiser of transformers
+FUSION = {"bert_tiny": ("bert", 2, 128), "distilbert": ("bert", 4, 96), "gpt2": ("gpt2", 4, 96), "vit": ("vit", 4, 64)}
 
 
 @contextlib.contextmanager
@@ -42,9 +43,13 @@ def example(name: str) -> dict[str, torch.Tensor]:
 
 
 def positional(name: str) -> torch.nn.Module:
-    """Returns the model with a forward that takes the example's tensors by position, for the TorchScript exporter."""
-    model = ENTRIES[name].model()
-    forward, names = model.forward, list(example(name))
+    """Returns the model for the TorchScript exporter."""
+    return by_position(ENTRIES[name].model(), list(example(name)))
+
+
+def by_position(model: torch.nn.Module, names: list[str]) -> torch.nn.Module:
+    """Changes the model's forward into one that takes these arguments by position."""
+    forward = model.forward
     model.forward = lambda *tensors: forward(**dict(zip(names, tensors, strict=True)))
     return model
 

@@ -1,44 +1,27 @@
-"""The corpus's optimisers, quantisers and converters; each reads one file and writes another."""
+"""The corpus's optimisers, quantisers and converters; each reads one file of a model and writes another."""
 
-import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
 import onnx
-import onnxruntime
 
+import onnx_tools
 from accuracy import models
 
-LEVELS = {"basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
-          "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-          "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL}
+Tool = Callable[[str, Path, Path], None]  # (name of the model, source, target)
 
 
-def onnxruntime_offline(level: str):
-    def optimise(name: str, source: Path, target: Path) -> None:
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = LEVELS[level]
-        options.optimized_model_filepath = str(target)
-        options.log_severity_level = 4
-        onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+def for_any_model(tool: onnx_tools.Tool) -> Tool:
+    return lambda name, source, target: tool(source, target, [])
 
-    return optimise
+
+def onnxruntime_offline(level: str) -> Tool:
+    return for_any_model(onnx_tools.onnxruntime(level.upper()))
 
 
 def transformers_fusion(name: str, source: Path, target: Path) -> None:
-    from onnxruntime.transformers import optimizer
-
-    sizes = {"bert_tiny": (2, 128), "distilbert": (4, 96), "gpt2": (4, 96), "vit": (4, 64)}[name]
-    logging.getLogger("onnxruntime.transformers").setLevel(logging.ERROR)
-    optimised = optimizer.optimize_model(str(source), model_type=models.FUSION_TYPES[name], num_heads=sizes[0],
-                                         hidden_size=sizes[1])
-    optimised.save_model_to_file(str(target))
-
-
-def onnxslim(name: str, source: Path, target: Path) -> None:
-    import onnxslim as tool
-
-    tool.slim(str(source), str(target))
+    onnx_tools.transformer_fusion(*models.FUSION[name])(source, target, [])
 
 
 def onnxsim(name: str, source: Path, target: Path) -> None:
@@ -49,33 +32,23 @@ def onnxsim(name: str, source: Path, target: Path) -> None:
     onnx.save(simplified, target)
 
 
-def float16(name: str, source: Path, target: Path) -> None:
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-
-    onnx.save(convert_float_to_float16(onnx.load(source), keep_io_types=True), target)
-
-
-def dynamic_int8(name: str, source: Path, target: Path) -> None:
-    from onnxruntime.quantization import quantize_dynamic
-
-    # Shape inference fails on shapes stored by the dynamo exporter, and does not cover ONNX Runtime's operators.
-    onnx.save(without_shapes(onnx.load(source)), source)
-    quantize_dynamic(str(source), str(target), extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
-
-
-def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    del model.graph.value_info[:]
-    return model
-
-
 def static_qdq(name: str, source: Path, target: Path) -> None:
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+    runs = [{key: numpy.asarray(value) for key, value in models.example(name).items()}]
+    onnx_tools.static_int8("QDQ")(source, target, runs)
 
-    class Example(CalibrationDataReader):
-        def __init__(self):
-            self.rows = iter([{key: numpy.asarray(value) for key, value in models.example(name).items()}])
 
-        def get_next(self):
-            return next(self.rows, None)
+onnxslim = for_any_model(onnx_tools.onnxslim)
+float16 = for_any_model(onnx_tools.float16())
+dynamic_int8 = for_any_model(onnx_tools.dynamic_int8(shapes=False))
 
-    quantize_static(str(source), str(target), Example(), quant_format=QuantFormat.QDQ)
+TOOLS = {
+    "ort-basic": onnxruntime_offline("basic"),
+    "ort-extended": onnxruntime_offline("extended"),
+    "ort-all": onnxruntime_offline("all"),
+    "ort-fusion": transformers_fusion,
+    "onnxslim": onnxslim,
+    "onnxsim": onnxsim,
+    "float16": float16,
+    "int8": dynamic_int8,
+    "qdq": static_qdq,
+}

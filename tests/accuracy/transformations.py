@@ -7,8 +7,9 @@ the tool's input (`whence annotate --from`).
 from dataclasses import dataclass
 from typing import Callable
 
-from accuracy import cut, rename, tools
-from accuracy.models import FUSION_TYPES
+from accuracy import cut, rename
+from accuracy.models import FUSION
+from accuracy.tools import TOOLS
 
 
 @dataclass(frozen=True)
@@ -24,21 +25,8 @@ class Transformation:
         return self.models is None or model in self.models
 
 
-TOOLS = {
-    "ort-basic": tools.onnxruntime_offline("basic"),
-    "ort-extended": tools.onnxruntime_offline("extended"),
-    "ort-all": tools.onnxruntime_offline("all"),
-    "ort-fusion": tools.transformers_fusion,
-    "onnxslim": tools.onnxslim,
-    "onnxsim": tools.onnxsim,
-    "float16": tools.float16,
-    "int8": tools.dynamic_int8,
-    "qdq": tools.static_qdq,
-}
-
-
 def of_tool(name: str, prefix: str, base: str) -> Transformation:
-    only = frozenset(FUSION_TYPES) if name == "ort-fusion" else None
+    only = frozenset(FUSION) if name == "ort-fusion" else None
     return Transformation(prefix + name, base, tool=TOOLS[name], models=only)
 
 

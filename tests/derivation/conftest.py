@@ -27,7 +27,8 @@ class Files:
     @functools.cache
     def tool(self, exporter: str, tool: str) -> Path:
         target = self.folder / f"{exporter}.{tool}.onnx"
-        models.TOOLS[tool](self.export(exporter), target, self.name)
+        source = self.export(exporter)
+        models.TOOLS[tool](source, target, models.calibration(source, self.name))
         return target
 
     @functools.cache

@@ -4,14 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime as ort
-import onnxsim
-import onnxslim
 import torch
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
-from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from safetensors.torch import save_file
 from torch import nn
+
+import onnx_tools
 
 
 class Images(nn.Module):
@@ -126,6 +123,9 @@ class Pair(nn.Module):
         return self.head(x), self.other(x)
 
 
+CLASSES = {"images": Images, "text": Text, "series": Series, "computed": Computed, "pair": Pair}
+
+
 def inputs_of(name: str, seed: int = 1) -> tuple:
     torch.manual_seed(seed)
     return {"images": lambda: (torch.randn(1, 3, 8, 8),), "text": lambda: (torch.randint(0, 100, (2, 7)),),
@@ -137,7 +137,7 @@ def inputs_of(name: str, seed: int = 1) -> tuple:
 def model_of(name: str, seed: int = 0) -> nn.Module:
     """Returns the model with weights as after training: no two parameters are equal."""
     torch.manual_seed(seed)
-    model = {"images": Images, "text": Text, "series": Series, "computed": Computed, "pair": Pair}[name]().eval()
+    model = CLASSES[name]().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.8 + 0.4 * torch.rand_like(parameter)).add_(0.05 * torch.randn_like(parameter))
@@ -153,55 +153,26 @@ def save_weights(model: nn.Module, path: Path) -> Path:
     return path
 
 
-class _Calibration(CalibrationDataReader):
-    def __init__(self, source: Path, inputs: tuple):
-        graph = onnx.load(source, load_external_data=False).graph
-        self.feeds = iter([{value.name: tensor.numpy() for value, tensor in zip(graph.input, inputs, strict=True)}])
-
-    def get_next(self):
-        return next(self.feeds, None)
+def calibration(source: Path, name: str) -> list[dict[str, np.ndarray]]:
+    """Returns the run on which static quantisers measure a file of this model."""
+    graph = onnx.load(source, load_external_data=False).graph
+    return [{value.name: tensor.numpy() for value, tensor in zip(graph.input, inputs_of(name), strict=True)}]
 
 
-def _optimise(source: Path, target: Path, level) -> None:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = level
-    options.optimized_model_filepath = str(target)
-    ort.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
-
-
-def _blocks(source: Path, target: Path, **options) -> None:
-    quantizer = MatMulNBitsQuantizer(onnx.load(source), block_size=32, **options)
-    quantizer.process()
-    onnx.save(quantizer.model.model, target)
-
-
-def _half(source: Path, target: Path) -> None:
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-    onnx.save(convert_float_to_float16(onnx.load(source), keep_io_types=True), target)
-
-
-def _static(source: Path, target: Path, name: str, **options) -> None:
-    quantize_static(str(source), str(target), _Calibration(source, inputs_of(name)), **options)
-
-
-# Each writes a file from a file. `name`: of the model, for calibration.
 TOOLS = {
-    "onnxslim": lambda source, target, name: onnxslim.slim(str(source), str(target)),
-    "onnxsim": lambda source, target, name: onnx.save(onnxsim.simplify(onnx.load(source))[0], target),
-    "ort_basic": lambda source, target, name: _optimise(source, target, ort.GraphOptimizationLevel.ORT_ENABLE_BASIC),
-    "ort_all": lambda source, target, name: _optimise(source, target, ort.GraphOptimizationLevel.ORT_ENABLE_ALL),
-    "float16": lambda source, target, name: _half(source, target),
-    "dynamic": lambda source, target, name: quantize_dynamic(str(source), str(target)),
-    "dynamic_channels": lambda source, target, name: quantize_dynamic(
-        str(source), str(target), per_channel=True, reduce_range=True, weight_type=QuantType.QUInt8),
-    "static": lambda source, target, name: _static(source, target, name),
-    "static_channels": lambda source, target, name: _static(
-        source, target, name, per_channel=True, weight_type=QuantType.QInt8, activation_type=QuantType.QInt8),
-    "static_operators": lambda source, target, name: _static(
-        source, target, name, quant_format=QuantFormat.QOperator),
-    "blocks_of_4": lambda source, target, name: _blocks(source, target, bits=4, is_symmetric=True),
-    "blocks_of_4_asymmetric": lambda source, target, name: _blocks(source, target, bits=4, is_symmetric=False),
-    "blocks_of_8": lambda source, target, name: _blocks(source, target, bits=8, is_symmetric=False),
+    "onnxslim": onnx_tools.onnxslim,
+    "onnxsim": onnx_tools.onnxsim,
+    "ort_basic": onnx_tools.onnxruntime("BASIC"),
+    "ort_all": onnx_tools.onnxruntime("ALL"),
+    "float16": onnx_tools.float16(),
+    "dynamic": onnx_tools.dynamic_int8(),
+    "dynamic_channels": onnx_tools.dynamic_int8(per_channel=True, reduce_range=True, weight_type="QUInt8"),
+    "static": onnx_tools.static_int8("QDQ"),
+    "static_channels": onnx_tools.static_int8("QDQ", per_channel=True, weight_type="QInt8", activation_type="QInt8"),
+    "static_operators": onnx_tools.static_int8("QOperator"),
+    "blocks_of_4": onnx_tools.blocks(block_size=32, bits=4, is_symmetric=True),
+    "blocks_of_4_asymmetric": onnx_tools.blocks(block_size=32, bits=4, is_symmetric=False),
+    "blocks_of_8": onnx_tools.blocks(block_size=32, bits=8, is_symmetric=False),
 }
 
 

@@ -38,19 +38,26 @@ class Entry:
     dynamic: dict              # {input: {axis: symbol}}
     is_new: bool = False       # keeps initial parameters: equal biases, equal norms
 
-    def model(self) -> torch.nn.Module:
-        """Returns a new copy, which the caller may change."""
-        model = copy.deepcopy(self._built)
+    def model(self, seed: int = 0) -> torch.nn.Module:
+        """Returns a new copy, which the caller may change. Another seed gives other parameters and persistent buffers."""
+        if seed not in self._built:
+            self._built[seed] = self._build(seed)
+        model = copy.deepcopy(self._built[seed])
         torch.manual_seed(0)
         return model
 
     @functools.cached_property
-    def _built(self) -> torch.nn.Module:
-        """Builds the model once per process: initialising millions of weights takes seconds, copying them does not."""
-        torch.manual_seed(0)
+    def _built(self) -> dict[int, torch.nn.Module]:
+        """Has each built model once per process: initialising millions of weights takes seconds, copying them does not."""
+        return {}
+
+    def _build(self, seed: int) -> torch.nn.Module:
+        torch.manual_seed(seed)
         model = self.build()
         if not self.is_new:
-            add_noise(model)
+            add_noise(model, seed)
+        if seed != 0:
+            copy_constants(self.model(), model)
         calibrate(model, self.inputs(self.first))
         return model.eval()
 
@@ -65,11 +72,19 @@ class Entry:
         return options
 
 
-def add_noise(model: torch.nn.Module) -> None:
-    generator = torch.Generator().manual_seed(7)
+def add_noise(model: torch.nn.Module, seed: int = 0) -> None:
+    generator = torch.Generator().manual_seed(7 + seed)
     with torch.no_grad():
         for tensor in [*model.parameters(), *(b for _, b in model.named_buffers() if b.is_floating_point())]:
             tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.01)
+
+
+def copy_constants(source: torch.nn.Module, model: torch.nn.Module) -> None:
+    """Copies the buffers that no checkpoint has, such as the frequencies of rotary positions."""
+    kept = source.state_dict().keys()
+    for name, buffer in model.named_buffers():
+        if name not in kept:
+            buffer.copy_(source.get_buffer(name))
 
 
 def calibrate(model: torch.nn.Module, inputs: dict) -> None:

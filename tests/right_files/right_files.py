@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "python"), str(ROOT / "tests" / "real_bugs")]
+sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "python"), str(ROOT / "tests"), str(ROOT / "tests" / "real_bugs")]
 os.environ.setdefault("WHENCE", str(ROOT / "build" / "bin" / "whence"))
 
 from right_models import MODELS
@@ -95,7 +95,7 @@ def judge(file: File) -> File:
     """Compares the file's outputs with PyTorch's."""
     import torch
 
-    from rounded_runs import difference
+    from results import difference
 
     with torch.no_grad():
         expected = MODELS[file.model].module()(*MODELS[file.model].example())

@@ -16,9 +16,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from results import MINIMUM, difference
+
 RUNS = 6
 FACTOR = 3
-MINIMUM = {"float32": 1e-4, "float16": 2e-3, "8 bits": 0.03, "4 bits": 0.06}
 _WITH_WEIGHTS = {"addmm", "baddbmm", "bmm", "convolution", "embedding", "linear", "mm"}
 
 
@@ -32,18 +33,6 @@ def allowed_error(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], num
                 rounded = module(*inputs)
             errors.append(difference(expected, rounded))
     return max([MINIMUM[number_format], *(FACTOR * each for each in errors if math.isfinite(each))])
-
-
-def difference(expected: torch.Tensor, found: torch.Tensor) -> float:
-    """Returns the norm of the difference over the norm of ``expected``; infinite if sizes or non-finite elements differ."""
-    if expected.shape != found.shape:
-        return math.inf
-    expected, found = expected.double(), found.double()
-    finite = torch.isfinite(expected)
-    if not torch.equal(finite, torch.isfinite(found)):
-        return math.inf
-    norm = torch.linalg.vector_norm((found - expected)[finite])
-    return float(norm / torch.linalg.vector_norm(expected[finite])) if norm else 0.0
 
 
 class _Rounding(TorchDispatchMode):

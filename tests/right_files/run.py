@@ -11,7 +11,8 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import right_files
+import right_files  # first, because it sets the search path
+import documented_tables
 from right_files import File, FOLDER, ROOT
 from right_models import MODELS
 from right_tools import EXPORTERS, TOOLS
@@ -59,16 +60,6 @@ def table(files: list[File]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_docs(text: str) -> None:
-    """Replaces the table in the documentation."""
-    page = ROOT / "docs" / "accuracy.md"
-    before, marker, rest = page.read_text().partition("<!-- right files -->\n")
-    _, end, after = rest.partition("<!-- end of right files -->\n")
-    if not marker or not end:
-        raise SystemExit(f"{page} has no place for the table: <!-- right files --> and <!-- end of right files -->")
-    page.write_text(before + marker + text + end + after)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="models; the default is all")
@@ -82,7 +73,7 @@ def main() -> int:
     text = table(files)
     print(text)
     if options.docs:
-        write_docs(text)
+        documented_tables.write(ROOT / "docs" / "accuracy.md", "right files", text)
     right = sum(each.is_right for each in files)
     return 1 if any(each.alarm for each in files) or (not options.models and right < WANTED) else 0
 

@@ -10,8 +10,9 @@ from onnx import numpy_helper
 from torch import nn
 
 import right_files  # first, because it sets the search path
+from results import MINIMUM, difference
 from right_models import MODELS
-from rounded_runs import MINIMUM, allowed_error, difference
+from rounded_runs import allowed_error
 from right_tools import TOOLS
 
 QUICK_MODELS = ("attention", "lstm", "residual", "sample_nearest", "codebook", "experts", "large_activations", "floor", "diagonal",
