@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "annotator/derivation/low_rank_inputs.h"
 #include "annotator/onnx_file/tensor_rewrite.h"
 #include "annotator/program/tensor_values.h"
+#include "schema/element_count.h"
 #include "schema/printable.h"
 #include "schema/sidecar/sidecar.h"
 
@@ -29,8 +31,9 @@ using derivation::Weights;
 
 class Refit {
  public:
-  Refit(const DerivedFile& file, const Weights& weights, const std::string& path)
-      : file_(file), weights_(weights), place_{.file = path, .stage = "refit"} {}
+  // `base`: the first checkpoint; null if it is not at hand.
+  Refit(const DerivedFile& file, const Weights& weights, const Weights* base, const std::string& path)
+      : file_(file), weights_(weights), base_(base), place_{.file = path, .stage = "refit"} {}
 
   // Keeps the scales and zero points of the file: integers are computed with them.
   void keep_scales() {
@@ -93,6 +96,7 @@ class Refit {
       const std::string& name = weights_.tensors()[i].name;
       if (!weights_.is_computed(i) && !used.contains(name)) report.unused.push_back(name);
     }
+    refuse_hidden(report.unused);
     if (!problems_.empty()) throw Error(problems_);
     return report;
   }
@@ -113,6 +117,29 @@ class Refit {
   }
 
  private:
+  // A recording may hold numbers that were computed from buffers as constants. A parameter that the file does not hold,
+  // with the number of elements of such a constant, must be the same in both checkpoints.
+  void refuse_hidden(const std::vector<std::string>& unused) {
+    std::map<std::int64_t, std::string_view> constants;
+    for (std::size_t i = 0; i < file_.derivations.size(); ++i) {
+      const FileTensor& tensor = file_.tensors->all()[i];
+      const std::int64_t count = element_count(tensor.tensor->dims);
+      const bool is_constant = file_.derivations[i].verdict == Verdict::constant && count > 1 &&
+                               is_floating(from_onnx(tensor.tensor->data_type));
+      if (is_constant) constants.emplace(count, tensor.name);
+    }
+    for (const std::string& name : unused) {
+      const TensorData value = weights_.value(name);
+      const auto constant = constants.find(value.element_count());
+      if (constant == constants.end() || !is_floating(value.dtype)) continue;
+      const TensorData* const before = base_ != nullptr ? base_->find(name) : nullptr;
+      if (before != nullptr && derivation::text_of(*before) == derivation::text_of(value)) continue;
+      refuse("the parameter '" + printable(name) + "' is another one in the new checkpoint, and the file may hold what "
+             "was computed from it as the constant '" + printable(constant->second) + "'",
+             "export the new model instead; or record the model with torch.export");
+    }
+  }
+
   // Returns why the product cannot be added; "" if it was.
   std::string add_product(const std::string& parameter, const derivation::LowRank& product) {
     bool is_held = false;
@@ -208,6 +235,7 @@ class Refit {
 
   const DerivedFile& file_;
   const Weights& weights_;
+  const Weights* base_;
   Place place_;
   Diagnostics problems_;
   std::optional<derivation::LowRankInputs> products_;
@@ -256,7 +284,9 @@ RefitReport refit(const std::string& model, const RefitOptions& options) {
   if (options.lora_as_inputs) inputs_of_adapter.products = std::exchange(adapter.products, {});
   weights.adapt(std::move(adapter));
   if (program != nullptr) weights.compute(*program);
-  Refit refit(file, weights, model);
+  std::optional<Weights> base;
+  if (!options.base.empty()) base = Weights::read(options.base, program, notes);
+  Refit refit(file, weights, base ? &*base : nullptr, model);
   if (options.keep_scales) refit.keep_scales();
   if (options.lora_as_inputs) refit.add_products(inputs_of_adapter);
   RefitReport report = refit.check();

@@ -7,6 +7,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 import torch
+import whence
 from safetensors.torch import load_file, save_file
 
 import small_models as models
@@ -230,3 +231,35 @@ def test_scales_are_kept_on_request(files_of, tmp_path, tool):
         expected = [np.clip(np.rint(each.detach().numpy().T / scale), -128, 127)
                     for key, each in new.model.named_parameters() if key.endswith("up.weight")]
         assert any(np.array_equal(found[name], each) for each in expected)
+
+
+class Scaled(torch.nn.Module):
+    """A scale that is computed from a buffer. A recording of torch.jit.trace holds it as a constant."""
+
+    def __init__(self, seed):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.linear = torch.nn.Linear(4, 6)
+        self.linear.weight.data = torch.randn(6, 4, generator=generator)
+        self.register_buffer("variance", torch.rand(6, generator=generator) + 0.5)
+
+    def forward(self, x):
+        return self.linear(x) * (self.variance + 1e-5).rsqrt()
+
+
+@pytest.mark.parametrize("record", ["trace", "export"])
+def test_what_was_computed_from_a_changed_buffer_never_stays(tmp_path, record):
+    old, new, x = Scaled(0).eval(), Scaled(1).eval(), torch.randn(2, 4)
+    for name, model in (("old", old), ("new", new)):
+        save_file(dict(model.state_dict()), tmp_path / f"{name}.safetensors")
+    torch.onnx.export(old, (x,), tmp_path / "old.onnx", dynamo=False)
+    with whence.record(tmp_path / "model.whence.json"), torch.no_grad():
+        torch.jit.trace(old, x) if record == "trace" else torch.export.export(old, (x,))
+    done = run("refit", tmp_path / "old.onnx", "--base", tmp_path / "old.safetensors", "--weights", tmp_path / "new.safetensors",
+               "--sidecar", tmp_path / "model.whence.json", "-o", tmp_path / "new.onnx", code=None)
+    if done.returncode:
+        assert "E0211" in done.stderr and "variance" in done.stderr and not (tmp_path / "new.onnx").exists()
+        return
+    session = ort.InferenceSession(tmp_path / "new.onnx", providers=["CPUExecutionProvider"])
+    [found] = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_allclose(found, new(x).detach().numpy(), rtol=1e-5, atol=1e-6)

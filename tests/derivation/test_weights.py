@@ -108,3 +108,37 @@ def test_an_existing_file_stays(files_of, tmp_path):
     assert target.read_text() == "mine"
     run("weights", files.export("dynamo"), "--base", files.weights, "-o", target, "--overwrite")
     assert load_file(target)
+
+
+class SharedNorm(torch.nn.Module):
+    """One norm after two convolutions: folded into each, it has two forms in the file."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Conv2d(3, 3, 1), torch.nn.Conv2d(3, 3, 1)
+        self.norm = torch.nn.BatchNorm2d(3)
+        self.norm.running_mean.normal_()
+        self.norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        return self.norm(self.second(torch.relu(self.norm(self.first(x)))))
+
+
+def test_a_norm_with_two_products_is_missing_with_both(tmp_path):
+    """One of them alone would give a model that computes something else, with a clean report."""
+    model, x = SharedNorm().eval(), torch.randn(1, 3, 4, 4)
+    models.save_weights(model, tmp_path / "model.safetensors")
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=False)
+    done = run("weights", tmp_path / "model.onnx", "--base", tmp_path / "model.safetensors", "--split-norms", "--json", code=1)
+    report = json.loads(done.stdout)
+    parameters = {name for name in model.state_dict() if not name.endswith("num_batches_tracked")}
+    assert parameters <= set(report["missing"])
+    assert report["equivalent"] == []
+
+
+def test_a_parameter_in_two_forms_is_named(files_of, tmp_path):
+    """The embedding reads the table in float32, the head the same numbers in four bits."""
+    files = files_of("text")
+    report, _ = recover(files.tool("dynamo", "blocks_of_4"), files, tmp_path / "state.safetensors", code=None)
+    assert "words.weight" in report["several_forms"]
