@@ -74,6 +74,13 @@ class NodeModules {
   std::unordered_map<const onnx_file::OnnxNode*, std::vector<std::string>> modules_;
 };
 
+// Returns the name of a tensor's dtype in the file. PyTorch has no integers of four bits.
+std::string dtype_name(int onnx_type) {
+  constexpr int uint4 = 21, int4 = 22;
+  if (onnx_type == uint4) return "uint4";
+  return onnx_type == int4 ? "int4" : std::string(name_of(from_onnx(onnx_type)));
+}
+
 FileDigest digest_file(const std::string& path) { return {base_name(path), sha256_of_file(path)}; }
 
 // Returns the files of a checkpoint: the file itself, or those of a folder.
@@ -139,8 +146,8 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
   const NodeModules modules(nodes, found);
   for (std::size_t i = 0; i < file.derivations.size(); ++i) {
     const FileTensor& tensor = file.tensors->all()[i];
-    report.tensors.push_back({std::string(tensor.name), std::string(name_of(from_onnx(tensor.tensor->data_type))),
-                              tensor.tensor->dims, std::move(file.derivations[i]), modules.of(tensor)});
+    report.tensors.push_back({std::string(tensor.name), dtype_name(tensor.tensor->data_type), tensor.tensor->dims,
+                              std::move(file.derivations[i]), modules.of(tensor)});
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const onnx_file::OnnxNode& node = *nodes[i];

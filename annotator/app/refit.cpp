@@ -134,8 +134,10 @@ class Refit {
       if (constant == constants.end() || !is_floating(value.dtype)) continue;
       const TensorData* const before = base_ != nullptr ? base_->find(name) : nullptr;
       if (before != nullptr && derivation::text_of(*before) == derivation::text_of(value)) continue;
-      refuse("the parameter '" + printable(name) + "' is another one in the new checkpoint, and the file may hold what "
-             "was computed from it as the constant '" + printable(constant->second) + "'",
+      refuse("the parameter '" + printable(name) +
+                 "' is another one in the new checkpoint, and the file may hold what "
+                 "was computed from it as the constant '" +
+                 printable(constant->second) + "'",
              "export the new model instead; or record the model with torch.export");
     }
   }

@@ -516,7 +516,15 @@ class Deriver {
 
   // Only operators with gates or heads have the rows of a parameter in another order than the program.
   void require_order(TensorNumber number) {
-    if (!found(number).expression || is_ordered(*found(number).expression)) return;
+    if (!found(number).expression) return;
+    if (begins_with_reverse(*found(number).expression)) {
+      found(number) = {Verdict::unaccounted,
+                       {},
+                       "directions in another order: " + to_text(*found(number).expression),
+                       found(number).bytes};
+      return;
+    }
+    if (is_ordered(*found(number).expression)) return;
     const auto readers = tensors_.readers_of(tensors_[number]);
     const bool reorders = std::ranges::any_of(readers, [](std::string_view op_type) {
       return op_type == "LSTM" || op_type == "GRU" || op_type == "RNN" || op_type == "DynamicQuantizeLSTM" ||
@@ -527,6 +535,18 @@ class Deriver {
                      {},
                      "elements in another order: " + to_text(*found(number).expression),
                      found(number).bytes};
+  }
+
+  // The forward direction of a recurrent layer comes before the reverse one, whose parameters PyTorch names after it.
+  static bool begins_with_reverse(const Expression& expression) {
+    static constexpr std::string_view ending = "_reverse";
+    std::set<std::string, std::less<>> before;
+    bool is_exchanged = false;
+    for_each_parameter(expression, [&](const ParameterStep& step) {
+      is_exchanged = is_exchanged || before.contains(step.name + std::string(ending));
+      before.insert(step.name);
+    });
+    return is_exchanged;
   }
 
   // A measurement gives a positive scale.
@@ -555,9 +575,15 @@ class Deriver {
   }
 
   void find_constants() {
+    // The bias of a product with a folded norm is computed from the norm: no constant of the program stands there.
+    std::set<TensorNumber> folded_bias;
+    for (const Product& product : tensors_.products()) {
+      const auto& weight = product.weight == no_tensor ? std::nullopt : found(product.weight).expression;
+      if (weight && !norms_.folded_weight(*weight).empty()) folded_bias.insert(product.bias);
+    }
     for (std::size_t i = 0; i < found_.size(); ++i) {
       const auto number = static_cast<TensorNumber>(i);
-      if (known(number) || !found(number).remark.empty()) continue;
+      if (known(number) || !found(number).remark.empty() || folded_bias.contains(number)) continue;
       const TensorData data = contents_.data(tensors_[number]);
       const bool is_short =
           (is_integral(data.dtype) || data.dtype == DType::boolean) && data.element_count() <= max_structure;

@@ -62,6 +62,7 @@ const std::vector<Row>& rows() {
       {"Upsample", {"Resize"}},
       // Selections.
       {"Gather", {"GatherElements", "GatherND", "Slice", "Split"}},
+      {"GatherBlockQuantized", {"Gather"}},
       {"GatherElements", {"Gather", "GatherND"}},
       {"GatherND", {"Gather", "GatherElements"}},
       {"Slice", {"Gather", "Split"}},
