@@ -11,6 +11,7 @@
 #include "annotator/derivation/invert.h"
 #include "annotator/derivation/operation_forms.h"
 #include "annotator/derivation/operator_fit.h"
+#include "annotator/derivation/orientation.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/match.h"
 #include "annotator/match/op_class.h"
@@ -404,6 +405,14 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
   compare_outputs(model.graph, wiring, file, differences);
   find_dropped(nodes, placed, operations, wiring, reference, model.graph, tensors, differences);
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
+  const Orientations orientations(forms);
+  for (std::size_t i = 0; i < derivations.size(); ++i) {
+    if (!orientations.is_transposed(tensors, static_cast<TensorNumber>(i), derivations[i])) continue;
+    derivations[i] = {Verdict::unaccounted,
+                      {},
+                      "read the other way round than in the program: " + to_text(*derivations[i].expression),
+                      derivations[i].bytes};
+  }
   return findings;
 }
 

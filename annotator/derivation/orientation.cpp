@@ -1,0 +1,91 @@
+#include "annotator/derivation/orientation.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "annotator/onnx_file/node_attributes.h"
+
+namespace whence::derivation {
+namespace {
+
+constexpr int longest = 8;  // a chain of movements between a weight and its product
+
+// Returns whether an expression is a complete square parameter, transposed or not; "" in `name` otherwise.
+bool transposes(const Expression& expression, std::string& name) {
+  if (const auto* const parameter = std::get_if<ParameterStep>(&expression.step)) {
+    const bool is_square = parameter->dims.size() == 2 && parameter->dims[0] == parameter->dims[1];
+    if (is_square && !parameter->is_computed()) name = parameter->name;
+    return false;
+  }
+  if (std::holds_alternative<CastStep>(expression.step) || std::holds_alternative<QuantiseStep>(expression.step))
+    return transposes(expression.inputs.at(0), name);
+  if (std::holds_alternative<TransposeStep>(expression.step)) return !transposes(expression.inputs.at(0), name);
+  return false;
+}
+
+bool is_product(std::string_view op_type) {
+  static const std::set<std::string_view> products = {
+      "DynamicQuantizeMatMul", "FusedGemm", "FusedMatMul", "Gemm", "MatMul", "MatMulInteger", "MatMulNBits"};
+  return products.contains(op_type);
+}
+
+// Adds to `found` how products read a value as their second operand.
+void add_readers(const FileTensors& tensors, std::string_view value, bool transposed, int depth,
+                 std::set<bool>& found) {
+  for (const onnx_file::OnnxNode* node : tensors.readers(value)) {
+    const auto slot = std::ranges::find(node->inputs, value) - node->inputs.begin();
+    if (slot == 1 && is_product(node->op_type)) {
+      // Blocks are stored by output, as Gemm's transB.
+      const bool is_turned = node->op_type == "MatMulNBits" || onnx_file::integer_attribute(*node, "transB", 0) != 0;
+      found.insert(transposed != is_turned);
+    }
+    const bool passes = node->op_type == "DequantizeLinear" || node->op_type == "Cast" || node->op_type == "Identity";
+    const bool is_transpose = node->op_type == "Transpose";
+    if ((passes || is_transpose) && slot == 0 && depth < longest && !node->outputs.empty()) {
+      add_readers(tensors, node->outputs[0], transposed != is_transpose, depth + 1, found);
+    }
+  }
+}
+
+}  // namespace
+
+Orientations::Orientations(const std::vector<ProgramForm>& forms) {
+  for (const ProgramForm& form : forms) {
+    const graph::Graph& graph = *form.graph;
+    for (const graph::GraphNode& node : graph.nodes) {
+      if (node.removed || !is_product(node.op_type) || node.inputs.size() < 2) continue;
+      bool transposed = node.int_attribute("transB", 0) != 0;
+      graph::GraphValueId value = node.inputs[1];
+      for (int steps = 0; steps < longest && value != graph::no_value; ++steps) {
+        const graph::GraphValue& known = graph.values[static_cast<std::size_t>(value)];
+        if (known.initializer >= 0) {
+          const graph::Initializer& weight = graph.initializers[static_cast<std::size_t>(known.initializer)];
+          // whence names a transposed parameter after it.
+          static constexpr std::string_view ending = ".T";
+          const bool is_turned = known.name.ends_with(ending);
+          const std::string name = known.name.substr(0, known.name.size() - (is_turned ? ending.size() : 0));
+          if (is_turned || (weight.parameter && !weight.rearranged)) transposed_[name].insert(transposed != is_turned);
+          break;
+        }
+        if (known.producer < 0 || static_cast<std::size_t>(known.producer) >= graph.nodes.size()) break;
+        const graph::GraphNode& maker = graph.nodes[static_cast<std::size_t>(known.producer)];
+        if (maker.op_type != "Transpose" && maker.op_type != "Cast" && maker.op_type != "Identity") break;
+        transposed = transposed != (maker.op_type == "Transpose");
+        value = maker.inputs[0];
+      }
+    }
+  }
+}
+
+bool Orientations::is_transposed(const FileTensors& tensors, TensorNumber tensor, const Derivation& derivation) const {
+  if (!derivation.expression) return false;
+  std::string name;
+  const bool transposed = transposes(*derivation.expression, name);
+  const auto expected = transposed_.find(name);
+  if (name.empty() || expected == transposed_.end()) return false;
+  std::set<bool> found;
+  add_readers(tensors, tensors[tensor].name, transposed, 0, found);
+  return !found.empty() && std::ranges::none_of(found, [&](bool each) { return expected->second.contains(each); });
+}
+
+}  // namespace whence::derivation
