@@ -2,23 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <iterator>
 #include <set>
 #include <utility>
 
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/file_wiring.h"
-#include "annotator/derivation/invert.h"
+#include "annotator/derivation/node_counts.h"
 #include "annotator/derivation/operation_forms.h"
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/orientation.h"
+#include "annotator/derivation/parameter_places.h"
+#include "annotator/derivation/sizes.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/match.h"
-#include "annotator/match/op_class.h"
 #include "annotator/match/reference.h"
 #include "annotator/onnx_file/node_attributes.h"
-#include "schema/element_count.h"
-#include "schema/flat_map.h"
 #include "schema/printable.h"
 
 namespace whence::derivation {
@@ -31,45 +30,6 @@ std::string_view name_of(NodeVerdict verdict) {
 }
 
 namespace {
-
-// Finds values that depend on sizes and constants alone, and elements of parameters that constants pick.
-class Sizes {
- public:
-  Sizes(const FileTensors& tensors, const std::vector<Derivation>& derivations) {
-    for (std::size_t i = 0; i < derivations.size(); ++i) {
-      const FileTensor& tensor = tensors.all()[i];
-      const DType dtype = from_onnx(tensor.tensor->data_type);
-      const bool is_plain =
-          derivations[i].verdict == Verdict::constant || is_integral(dtype) || dtype == DType::boolean;
-      (is_plain ? sizes_ : parameters_).insert(tensor.name);
-    }
-  }
-
-  // Nodes come in order: a node after those that it reads from.
-  NodeVerdict add(const OnnxNode& node) {
-    static const std::set<std::string_view> picks = {
-        "Gather", "GatherBlockQuantized", "GatherElements", "GatherND", "Slice", "Concat"};
-    if (!node.subgraphs.empty()) return NodeVerdict::unaccounted;
-    const bool starts = node.op_type == "Shape" || node.op_type == "Size";
-    if (node.inputs.empty() && node.op_type != "Constant") return NodeVerdict::unaccounted;
-    if (node.op_type == "EyeLike" || node.op_type.starts_with("Random")) return NodeVerdict::unaccounted;
-    const auto all_in = [&](const auto& is_known) {
-      return std::ranges::all_of(node.inputs, [&](std::string_view input) { return input.empty() || is_known(input); });
-    };
-    if (starts || all_in([&](std::string_view input) { return sizes_.contains(input); })) {
-      sizes_.insert(node.outputs.begin(), node.outputs.end());
-      return NodeVerdict::size;
-    }
-    const bool is_fixed =
-        all_in([&](std::string_view input) { return sizes_.contains(input) || parameters_.contains(input); });
-    if (!is_fixed || !(picks.contains(node.op_type) || is_movement(node.op_type))) return NodeVerdict::unaccounted;
-    parameters_.insert(node.outputs.begin(), node.outputs.end());
-    return NodeVerdict::movement;
-  }
-
- private:
-  FlatSet<std::string_view> sizes_, parameters_;
-};
 
 // Returns true for a node whose meaning is not read: a call of a local function, and numbers outside of tensors.
 bool is_opaque(const OnnxNode& node, const onnx_file::OnnxSummary& model) {
@@ -90,76 +50,11 @@ int opset_of(const onnx_file::OnnxSummary& model) {
   return 0;
 }
 
-// Returns the nodes on which an output depends, and all in bodies.
-std::set<const OnnxNode*> used_nodes(const onnx_file::OnnxGraph& graph, const FileTensors& tensors) {
-  std::set<const OnnxNode*> used;
-  std::vector<std::string_view> open;
-  for (const onnx_file::OnnxValue& output : graph.outputs) open.push_back(output.name);
-  while (!open.empty()) {
-    const OnnxNode* const maker = tensors.producer(open.back());
-    open.pop_back();
-    if (maker == nullptr || !used.insert(maker).second) continue;
-    open.insert(open.end(), maker->inputs.begin(), maker->inputs.end());
-    for (const onnx_file::OnnxGraph& body : maker->subgraphs) {
-      for (const OnnxNode* node : onnx_file::all_nodes(body)) {
-        used.insert(node);
-        open.insert(open.end(), node->inputs.begin(), node->inputs.end());
-      }
-    }
-  }
-  return used;
-}
-
-// Adds the operations for which no node stands. Tools compute equal calls of a module once, and integers need no Relu:
-// a quantiser cuts off negative numbers with the zero point.
-void find_dropped(const std::vector<const OnnxNode*>& nodes, const std::vector<Placed>& placed,
-                  const OperationForms& operations, const Wiring& program, const match::Reference& reference,
-                  const onnx_file::OnnxGraph& graph, const FileTensors& tensors,
-                  std::vector<std::string>& differences) {
-  const std::set<const OnnxNode*> used = used_nodes(graph, tensors);
-  std::set<std::int32_t> standing;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!used.contains(nodes[i])) continue;
-    for (const std::int32_t operation : placed[i].operations) standing.insert(program.role_of(operation));
-  }
-  const bool is_quantised = std::ranges::any_of(nodes, [](const OnnxNode* node) {
-    return node->op_type == "QuantizeLinear" || node->op_type.starts_with("QLinear");
-  });
-  for (const std::int32_t operation : operations.computing()) {
-    if (standing.contains(program.role_of(operation))) continue;
-    const auto& classes = reference.classes_of_unit[match::UnitIndex(operation)];
-    const bool is_cut = std::ranges::any_of(
-        classes, [](std::uint16_t each) { return each == match::op_class("Relu") || each == match::op_class("Clip"); });
-    if (is_quantised && is_cut) continue;
-    const match::ReferenceUnit& unit = reference.units[match::UnitIndex(operation)];
-    const std::string module = unit.scope.exists() ? reference.scopes[unit.scope].path : "";
-    differences.push_back("no node stands for " + unit.name + (module.empty() ? "" : " of " + module));
-  }
-}
-
-// Returns the operations that read the parameter of a constant value, perhaps moved or dequantised; empty if there is
-// none.
-std::vector<std::int32_t> readers_of_parameter(std::string_view value, const FileTensors& tensors,
-                                               const std::vector<Derivation>& derivations,
-                                               const match::Reference& reference) {
-  while (tensors.find(value) == no_tensor) {
-    const OnnxNode* const maker = tensors.producer(value);
-    if (maker == nullptr || !is_movement(maker->op_type) || maker->inputs.empty()) return {};
-    value = maker->inputs[0];
-  }
-  const auto& expression = derivations[static_cast<std::size_t>(tensors.find(value))].expression;
-  if (!expression) return {};
-  std::set<std::int32_t> readers;
-  for_each_parameter(*expression, [&](const ParameterStep& step) {
-    for (const match::ReferenceParameter& parameter : reference.parameters) {
-      const bool is_read = std::ranges::any_of(parameter.names, [&](const std::string& name) {
-        return name == step.name || std::ranges::find(step.same_bytes, name) != step.same_bytes.end();
-      });
-      if (!is_read) continue;
-      for (const match::UnitIndex unit : parameter.units) readers.insert(unit.number());
-    }
-  });
-  return {readers.begin(), readers.end()};
+// Returns true for a conversion to integers or conditions, which keeps less than the numbers.
+bool truncates(const OnnxNode& node) {
+  if (node.op_type != "Cast") return false;
+  const DType to = from_onnx(static_cast<int>(onnx_file::integer_attribute(node, "to", 0)));
+  return is_integral(to) || to == DType::boolean;
 }
 
 void compare_outputs(const onnx_file::OnnxGraph& graph, const Wiring& program, const FileWiring& file,
@@ -177,92 +72,6 @@ void compare_outputs(const onnx_file::OnnxGraph& graph, const Wiring& program, c
   }
 }
 
-// Returns the parameters that a node's operations read, with their numbers of elements; empty if its operations are
-// unknown.
-std::map<std::string, std::int64_t, std::less<>> parameters_of(const std::vector<match::UnitIndex>& units,
-                                                               const match::Reference& reference) {
-  std::map<std::string, std::int64_t, std::less<>> names;
-  for (const match::UnitIndex unit : units) {
-    for (const match::ParameterIndex parameter : reference.parameters_of_unit[unit]) {
-      for (const std::string& name : reference.parameters[parameter].names) {
-        names.emplace(name, element_count(reference.parameters[parameter].dims));
-      }
-    }
-  }
-  return names;
-}
-
-// Returns true for the products by which a quantiser turns integer sums into numbers: the scales of input and weight,
-// and their product times the sums.
-bool is_rescaling(const OnnxNode& node, const FileTensors& tensors) {
-  if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
-  const auto made_by = [&](std::string_view value, std::string_view op_type) -> const OnnxNode* {
-    const OnnxNode* const maker = tensors.producer(value);
-    return maker != nullptr && maker->op_type == op_type && !maker->inputs.empty() ? maker : nullptr;
-  };
-  const auto is_scale = [&](std::string_view value) {
-    const OnnxNode* const quantiser = made_by(value, "DynamicQuantizeLinear");
-    return quantiser != nullptr && quantiser->outputs.size() > 1 && value == quantiser->outputs[1];
-  };
-  const auto is_sum = [&](std::string_view value) {
-    const OnnxNode* const cast = made_by(value, "Cast");
-    return cast != nullptr && (made_by(cast->inputs[0], "MatMulInteger") || made_by(cast->inputs[0], "ConvInteger"));
-  };
-  const auto is_product_of_scales = [&](std::string_view value) {
-    const OnnxNode* const product = made_by(value, "Mul");
-    return product != nullptr && std::ranges::any_of(product->inputs, is_scale);
-  };
-  return std::ranges::any_of(node.inputs, is_scale) ||
-         (is_sum(node.inputs[0]) && is_product_of_scales(node.inputs[1])) ||
-         (is_sum(node.inputs[1]) && is_product_of_scales(node.inputs[0]));
-}
-
-// Returns true for a conversion to integers or conditions, which keeps less than the numbers.
-bool truncates(const OnnxNode& node) {
-  if (node.op_type != "Cast") return false;
-  const DType to = from_onnx(static_cast<int>(onnx_file::integer_attribute(node, "to", 0)));
-  return is_integral(to) || to == DType::boolean;
-}
-
-// Finds operations for which the file has more nodes with one operator than any form of the program.
-class Surplus {
- public:
-  Surplus(const std::vector<const OnnxNode*>& nodes, const std::vector<Placed>& placed,
-          const std::vector<NodeFinding>& findings, const OperationForms& operations, const FileTensors& tensors)
-      : nodes_(nodes), placed_(placed), operations_(operations) {
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const bool counts = findings[i].verdict != NodeVerdict::size && !is_rescaling(*nodes[i], tensors);
-      if (counts && placed[i].operations.size() == 1) ++counts_[key_of(i)];
-    }
-  }
-
-  std::string of(std::size_t node) const {
-    // Operators on integers are often placed at a neighbour.
-    const bool is_counted = is_arithmetic(nodes_[node]->op_type) && !nodes_[node]->op_type.starts_with("QLinear");
-    if (placed_[node].operations.size() != 1 || !is_counted) return "";
-    const auto [operation, op_class] = key_of(node);
-    std::int64_t most = operations_.count(operation, op_class);
-    if (most == 0) return "";
-    // Exporters write attention with one scaling of each operand, and with a mask that is added.
-    const bool is_of_attention = operations_.count(operation, match::op_class("Softmax")) > 0;
-    if (is_of_attention && (op_class == match::op_class("Mul") || op_class == match::op_class("Add"))) ++most;
-    const std::int64_t count = counts_.at(key_of(node));
-    if (count <= most) return "";
-    return "one of " + std::to_string(count) + " such nodes for an operation, which the program computes with " +
-           std::to_string(most);
-  }
-
- private:
-  std::pair<std::int32_t, std::uint16_t> key_of(std::size_t node) const {
-    return {placed_[node].operations[0], match::op_class(nodes_[node]->op_type)};
-  }
-
-  const std::vector<const OnnxNode*>& nodes_;
-  const std::vector<Placed>& placed_;
-  const OperationForms& operations_;
-  std::map<std::pair<std::int32_t, std::uint16_t>, std::int64_t> counts_;
-};
-
 std::string unknown_domain(const OnnxNode& node) {
   if (node.domain.empty() || node.domain == "ai.onnx") return "";
   return "an operator of the domain '" + printable(node.domain) + "', whose meaning is unknown";
@@ -277,58 +86,6 @@ std::vector<std::string> modules_of(const Placed& node, const match::NodeMatch* 
   }
   if (modules.empty() && found != nullptr && found->scope.exists()) modules.insert(reference.scopes[found->scope].path);
   return {modules.begin(), modules.end()};
-}
-
-// Returns the operations before and after those of a node.
-std::vector<match::UnitIndex> neighbours_of(const match::NodeMatch& node, const Wiring& program) {
-  std::vector<std::int32_t> own;
-  for (const match::UnitIndex unit : node.units) own.push_back(unit.number());
-  std::set<std::int32_t> all = program.readers_of(own);
-  all.merge(program.sources_of(own));
-  std::vector<match::UnitIndex> units;
-  for (const std::int32_t operation : all) {
-    if (operation >= 0) units.emplace_back(operation);
-  }
-  return units;
-}
-
-void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::MatchReport& report,
-                      const match::Reference& reference, const FileTensors& tensors, const Wiring& program,
-                      std::vector<Derivation>& derivations) {
-  FlatMap<const OnnxNode*, std::size_t> numbers;
-  for (std::size_t i = 0; i < nodes.size(); ++i) numbers.emplace(nodes[i], i);
-  for (std::size_t i = 0; i < derivations.size(); ++i) {
-    Derivation& derivation = derivations[i];
-    if (!derivation.expression) continue;
-    for (const Use& use : tensors.final_uses(tensors.all()[i])) {
-      const auto number = numbers.find(use.node);
-      if (number == numbers.end() || number->second >= report.nodes.size()) continue;
-      if (report.nodes[number->second].confidence > origin::Confidence::matched) continue;
-      auto allowed = parameters_of(report.nodes[number->second].units, reference);
-      if (allowed.empty()) continue;
-      // Runtimes fuse a bias or a norm with the operator after it, and tools fold a norm into the product before it.
-      const bool is_fused = origin::is_of_runtime(use.node->domain) || has_fold(*derivation.expression);
-      if (is_fused) allowed.merge(parameters_of(neighbours_of(report.nodes[number->second], program), reference));
-      std::string other;
-      for_each_parameter(*derivation.expression, [&](const ParameterStep& step) {
-        // The operation reads what another one computed.
-        if (step.is_computed()) return;
-        const bool fits =
-            allowed.contains(step.name) ||
-            std::ranges::any_of(step.same_bytes, [&](const std::string& name) { return allowed.contains(name); });
-        // A parameter is misplaced only where another one of its size belongs.
-        const bool is_exchanged =
-            std::ranges::any_of(allowed, [&](const auto& each) { return each.second == element_count(step.dims); });
-        if (!fits && is_exchanged && other.empty()) other = step.name;
-      });
-      if (other.empty()) continue;
-      derivation = {Verdict::unaccounted,
-                    {},
-                    "holds " + other + " where the program reads " + allowed.begin()->first,
-                    derivation.bytes};
-      break;
-    }
-  }
 }
 
 }  // namespace
@@ -377,7 +134,7 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
     const auto readers = readers_of_parameter(nodes[i]->inputs[0], tensors, derivations, reference);
     if (!readers.empty() && misfit(*nodes[i], readers, reference).empty()) placed[i] = {readers};
   }
-  const Surplus surplus(nodes, placed, findings, operations, tensors);
+  const Surplus surplus(nodes, placed, operations, tensors);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     NodeFinding& finding = findings[i];
     const auto& own = placed[i].operations;
@@ -403,7 +160,8 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
   }
   compare_outputs(model.graph, wiring, file, differences);
-  find_dropped(nodes, placed, operations, wiring, reference, model.graph, tensors, differences);
+  std::ranges::move(dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors),
+                    std::back_inserter(differences));
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
   const Orientations orientations(forms);
   for (std::size_t i = 0; i < derivations.size(); ++i) {

@@ -1,0 +1,227 @@
+// Finds the schemes by which tools quantised weights and biases.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "annotator/derivation/dequantise.h"
+#include "annotator/derivation/deriver.h"
+#include "annotator/derivation/element_views.h"
+#include "annotator/program/tensor_values.h"
+#include "schema/element_count.h"
+
+namespace whence::derivation {
+
+StoredParts Deriver::stored_parts(const QuantisedWeight& weight) {
+  integers_ = contents_.of(tensors_[weight.integers]);
+  scales_ = weight.scales == no_tensor ? "" : contents_.of(tensors_[weight.scales]);
+  zeros_ = weight.zeros == no_tensor ? "" : contents_.of(tensors_[weight.zeros]);
+  const bool half =
+      weight.scales != no_tensor && from_onnx(tensors_[weight.scales].tensor->data_type) == DType::float16;
+  return {integers_, scales_, zeros_, weight.zeros != no_tensor, half};
+}
+
+void Deriver::find_quantised(const QuantisedWeight& weight) {
+  if (known(weight.integers) || weight.scales == no_tensor) return;
+  const StoredParts stored = stored_parts(weight);
+  const auto numbers = dequantised(tensors_, contents_, weight);
+  if (!numbers) return;
+  const auto source = likeness_.find(*numbers, fit_of(weight.integers));
+  std::vector<Expression> candidates = computed_sources(weight.dims);
+  if (source) std::ranges::move(quantised_sources(weight, *source, *numbers), std::back_inserter(candidates));
+  if (candidates.empty()) return find_quantised_constant(weight, stored);
+  // Scales alone may be those of several candidates, for example before and after a rounding to float16.
+  std::optional<std::pair<Expression, Scheme>> scales_fit;
+  for (Expression& candidate : candidates) {
+    const TensorData real = evaluate(candidate, sources());
+    const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
+    if (finding.exact_integers) return set_quantised(weight, candidate, finding.scheme, true);
+    if (finding.exact_scales && !scales_fit) scales_fit.emplace(candidate, finding.scheme);
+  }
+  if (find_near_quantised(weight, candidates, stored)) return;
+  if (scales_fit) {
+    set_quantised(weight, scales_fit->first, scales_fit->second, false);
+    found(weight.integers).remark = "not the nearest integers for " + to_text(scales_fit->first);
+    return note_distance(weight, *numbers, scales_fit->first);
+  }
+  if (!source) return find_quantised_constant(weight, stored);
+  found(weight.integers).remark = "similar to " + to_text(*source) + ", but by no known scheme";
+  note_distance(weight, *numbers, *source);
+}
+
+bool Deriver::find_near_quantised(const QuantisedWeight& weight, const std::vector<Expression>& candidates,
+                                  const StoredParts& stored) {
+  const auto theirs = stored_groups(tensors_, contents_, weight);
+  if (!theirs) return false;
+  for (const Expression& candidate : candidates) {
+    if (!is_computed(candidate)) continue;
+    const TensorData real = evaluate(candidate, sources());
+    const auto scheme = find_near_scheme({floats_of(real), real.shape}, weight, stored, *theirs);
+    if (!scheme) continue;
+    set_quantised(weight, candidate, *scheme, true);
+    for (const TensorNumber part : {weight.integers, weight.scales}) {
+      found(part).verdict = Verdict::bounded;
+      found(part).remark = "its numbers before they were quantised are known up to rounding";
+    }
+    return true;
+  }
+  return false;
+}
+
+void Deriver::set_quantised(const QuantisedWeight& weight, const Expression& source, const Scheme& scheme,
+                            bool with_integers) {
+  const auto part = [&](QuantiseStep::Part which) { return Expression{QuantiseStep{scheme, which}, {source}}; };
+  set_exact(weight.scales, part(QuantiseStep::Part::scales));
+  set_exact(weight.zeros, part(QuantiseStep::Part::zero_points));
+  if (with_integers) set_exact(weight.integers, part(QuantiseStep::Part::integers));
+}
+
+void Deriver::note_distance(const QuantisedWeight& weight, const SampledTensor& numbers, const Expression& source) {
+  const auto groups = stored_groups(tensors_, contents_, weight);
+  const TensorData real = evaluate(source, sources());
+  const auto ours = floats_of(real);
+  if (!groups || static_cast<std::int64_t>(ours.size()) != element_count(weight.dims)) return;
+  const GroupShape shape(weight.groups, weight.dims);
+  double largest = 0;
+  std::int64_t others = 0;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(ours.size()); ++i) {
+    const std::int64_t inner = i % shape.inner, at = i / shape.inner % shape.length,
+                       outer = i / shape.inner / shape.length;
+    const double step = std::abs(groups->scales[static_cast<std::size_t>(shape.group(outer, at, inner))]);
+    const double distance = std::abs(numbers.number(i) - ours[static_cast<std::size_t>(i)]) / step;
+    constexpr double nearest = 0.5 + 1e-3;
+    others += distance > nearest ? 1 : 0;
+    largest = std::max(largest, distance);
+  }
+  const std::string counts =
+      std::to_string(others) + " of " + std::to_string(ours.size()) + " integers are not the nearest ones";
+  if (others == 0) {
+    found(weight.integers).remark = "the nearest integers for " + to_text(source) + ", with scales of no known scheme";
+  } else if (largest <= 1 + 1e-3) {
+    found(weight.integers).remark = "within one step of " + to_text(source) + ": " + counts;
+  } else if (largest <= 2) {
+    found(weight.integers).remark = "within two steps of " + to_text(source) + ": " + counts;
+  }
+}
+
+void Deriver::find_quantised_constant(const QuantisedWeight& weight, const StoredParts& stored) {
+  if (constants_ == nullptr) return;
+  const std::int64_t count = element_count(weight.dims);
+  std::vector<TensorData> candidates = constants_->of_size(count);
+  std::ranges::move(constants_->masks_of_size(count), std::back_inserter(candidates));
+  if (count == 1) std::ranges::move(constants_->numbers(), std::back_inserter(candidates));
+  for (const TensorData& constant : candidates) {
+    const auto real = program::cast_tensor(constant, DType::float32);
+    if (!real || !is_floating(constant.dtype)) continue;
+    const SchemeFinding finding = find_scheme({floats_of(*real), weight.dims}, weight, stored);
+    if (!finding.exact_integers) continue;
+    for (const TensorNumber part : {weight.integers, weight.scales, weight.zeros}) {
+      if (part != no_tensor) found(part).verdict = Verdict::constant;
+    }
+    return;
+  }
+}
+
+std::vector<Expression> Deriver::quantised_sources(const QuantisedWeight& weight, const Expression& source,
+                                                   const SampledTensor& numbers) {
+  std::vector<Expression> sources_to_try = {source};
+  const auto product = std::ranges::find(tensors_.products(), weight.integers, &Product::weight);
+  const std::int64_t axis = product == tensors_.products().end() ? 0 : product->axis;
+  const TensorData real = evaluate(source, sources());
+  for (Expression& folded : folded_candidates(source, real, numbers, axis)) sources_to_try.push_back(std::move(folded));
+  // The weights were float16 before.
+  for (std::size_t i = 0, count = sources_to_try.size(); i < count; ++i) {
+    for (const CastRange& range : cast_ranges) {
+      const Expression half{CastStep{DType::float16, range}, {sources_to_try[i]}};
+      sources_to_try.push_back({CastStep{DType::float32}, {half}});
+    }
+  }
+  return sources_to_try;
+}
+
+void Deriver::find_quantised_bias(const QuantisedBias& bias) {
+  if (bias.input_scale == no_tensor || bias.weight_scale == no_tensor || known(bias.integers)) return;
+  const auto& weight_scale = found(bias.weight_scale).expression;
+  if (!weight_scale) return;
+  const Expression input{KeptStep{std::string(tensors_[bias.input_scale].name)}};
+  const TensorData integers = contents_.data(tensors_[bias.integers]);
+  for (Expression& candidate : bias_sources(*weight_scale, integers.shape)) {
+    Expression expression{QuantiseBiasStep{false}, {candidate, input, *weight_scale}};
+    if (!prove(bias.integers, std::move(expression))) continue;
+    if (bias.scale != no_tensor) prove(bias.scale, {QuantiseBiasStep{true}, {candidate, input, *weight_scale}});
+    return;
+  }
+  const bool is_near = found(bias.weight_scale).verdict == Verdict::bounded;
+  for (Expression& candidate : bias_sources(*weight_scale, integers.shape)) {
+    if (!is_near && !is_computed(candidate)) continue;
+    const std::vector<Expression> inputs = {candidate, input, *weight_scale};
+    if (!differs_little(integers, evaluate({QuantiseBiasStep{false}, inputs}, sources()))) continue;
+    const auto set = [&](TensorNumber tensor, bool is_scale) {
+      if (tensor == no_tensor || known(tensor)) return;
+      found(tensor) = {Verdict::bounded, Expression{QuantiseBiasStep{is_scale}, inputs},
+                       "its numbers before they were quantised are known up to rounding", found(tensor).bytes};
+    };
+    set(bias.integers, false);
+    set(bias.scale, true);
+    return;
+  }
+}
+
+bool Deriver::differs_little(const TensorData& theirs, const TensorData& ours) {
+  const auto a = program::Elements::of(theirs), b = program::Elements::of(ours);
+  if (!a || !b || a->size() != b->size()) return false;
+  constexpr double relative = 2e-6;
+  for (std::size_t i = 0; i < a->size(); ++i) {
+    if (std::abs(a->number(i) - b->number(i)) > 1 + relative * std::abs(a->number(i))) return false;
+  }
+  return true;
+}
+
+std::vector<Expression> Deriver::bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims) {
+  std::vector<Expression> candidates = folded_biases(weight_scale.inputs.at(0));
+  std::erase_if(candidates, [&](const Expression& candidate) { return dims_of(candidate) != dims; });
+  for (std::size_t i = 0; i < weights_.tensors().size(); ++i) {
+    const TensorData& data = weights_.tensors()[i].data;
+    if (data.shape == dims && is_floating(data.dtype)) candidates.push_back({weights_.step_of(i, DType::float32)});
+  }
+  return candidates;
+}
+
+void Deriver::choose_scale_rules() {
+  constexpr std::size_t rules = 4;
+  const auto has = [](const Scheme& scheme, std::size_t rule) { return (scheme.equal_rules >> rule & 1U) != 0; };
+  const auto step_of = [](Derivation& each) {
+    return each.expression ? std::get_if<QuantiseStep>(&each.expression->step) : nullptr;
+  };
+  std::map<Layout, std::vector<Scheme>> schemes;
+  for (Derivation& each : found_) {
+    const QuantiseStep* const step = step_of(each);
+    if (step != nullptr && step->part == QuantiseStep::Part::scales)
+      schemes[step->scheme.layout].push_back(step->scheme);
+  }
+  for (Derivation& each : found_) {
+    QuantiseStep* const step = step_of(each);
+    if (step == nullptr) continue;
+    const auto& all = schemes[step->scheme.layout];
+    // ONNX Runtime's quantiser in Python computes in double precision, that of blocks in C++ in single. A tie, which
+    // weights of a new model give, goes to that rule.
+    const bool is_plain = step->scheme.layout == Layout::plain;
+    const auto usual = static_cast<std::size_t>(is_plain ? ScaleRule::range_in_double : ScaleRule::range_in_float);
+    const auto count = [&](std::size_t rule) {
+      const auto fitting = std::ranges::count_if(all, [&](const Scheme& scheme) { return has(scheme, rule); });
+      return static_cast<double>(fitting) * (rule == usual ? 1.1 : 1.0);
+    };
+    std::size_t common = usual, own = static_cast<std::size_t>(step->scheme.scale_rule);
+    for (std::size_t rule = 0; rule < rules; ++rule) {
+      if (count(rule) > count(common)) common = rule;
+      if (has(step->scheme, rule) && count(rule) > count(own)) own = rule;
+    }
+    step->scheme.scale_rule = static_cast<ScaleRule>(own);
+    const bool is_rare = own != common && count(own) < count(common);
+    if (is_rare && step->part == QuantiseStep::Part::scales) {
+      each = {Verdict::unaccounted, {}, "its scale follows another rule than those of the other tensors", each.bytes};
+    }
+  }
+}
+
+}  // namespace whence::derivation

@@ -1,0 +1,116 @@
+#include "annotator/derivation/node_counts.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "annotator/match/op_class.h"
+
+namespace whence::derivation {
+
+using onnx_file::OnnxNode;
+
+namespace {
+
+// Returns the nodes on which an output depends, and all in bodies.
+std::set<const OnnxNode*> used_nodes(const onnx_file::OnnxGraph& graph, const FileTensors& tensors) {
+  std::set<const OnnxNode*> used;
+  std::vector<std::string_view> open;
+  for (const onnx_file::OnnxValue& output : graph.outputs) open.push_back(output.name);
+  while (!open.empty()) {
+    const OnnxNode* const maker = tensors.producer(open.back());
+    open.pop_back();
+    if (maker == nullptr || !used.insert(maker).second) continue;
+    open.insert(open.end(), maker->inputs.begin(), maker->inputs.end());
+    for (const onnx_file::OnnxGraph& body : maker->subgraphs) {
+      for (const OnnxNode* node : onnx_file::all_nodes(body)) {
+        used.insert(node);
+        open.insert(open.end(), node->inputs.begin(), node->inputs.end());
+      }
+    }
+  }
+  return used;
+}
+
+}  // namespace
+
+bool is_rescaling(const OnnxNode& node, const FileTensors& tensors) {
+  if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
+  const auto made_by = [&](std::string_view value, std::string_view op_type) -> const OnnxNode* {
+    const OnnxNode* const maker = tensors.producer(value);
+    return maker != nullptr && maker->op_type == op_type && !maker->inputs.empty() ? maker : nullptr;
+  };
+  const auto is_scale = [&](std::string_view value) {
+    const OnnxNode* const quantiser = made_by(value, "DynamicQuantizeLinear");
+    return quantiser != nullptr && quantiser->outputs.size() > 1 && value == quantiser->outputs[1];
+  };
+  const auto is_sum = [&](std::string_view value) {
+    const OnnxNode* const cast = made_by(value, "Cast");
+    return cast != nullptr && (made_by(cast->inputs[0], "MatMulInteger") || made_by(cast->inputs[0], "ConvInteger"));
+  };
+  const auto is_product_of_scales = [&](std::string_view value) {
+    const OnnxNode* const product = made_by(value, "Mul");
+    return product != nullptr && std::ranges::any_of(product->inputs, is_scale);
+  };
+  return std::ranges::any_of(node.inputs, is_scale) ||
+         (is_sum(node.inputs[0]) && is_product_of_scales(node.inputs[1])) ||
+         (is_sum(node.inputs[1]) && is_product_of_scales(node.inputs[0]));
+}
+
+Surplus::Surplus(const std::vector<const OnnxNode*>& nodes, const std::vector<Placed>& placed,
+                 const OperationForms& operations, const FileTensors& tensors)
+    : nodes_(nodes), placed_(placed), operations_(operations) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const bool counts = !placed[i].is_size && !is_rescaling(*nodes[i], tensors);
+    if (counts && placed[i].operations.size() == 1) ++counts_[key_of(i)];
+  }
+}
+
+std::string Surplus::of(std::size_t node) const {
+  // Operators on integers are often placed at a neighbour.
+  const bool is_counted = is_arithmetic(nodes_[node]->op_type) && !nodes_[node]->op_type.starts_with("QLinear");
+  if (placed_[node].operations.size() != 1 || !is_counted) return "";
+  const auto [operation, op_class] = key_of(node);
+  std::int64_t most = operations_.count(operation, op_class);
+  if (most == 0) return "";
+  // Exporters write attention with one scaling of each operand, and with a mask that is added.
+  const bool is_of_attention = operations_.count(operation, match::op_class("Softmax")) > 0;
+  if (is_of_attention && (op_class == match::op_class("Mul") || op_class == match::op_class("Add"))) ++most;
+  const std::int64_t count = counts_.at(key_of(node));
+  if (count <= most) return "";
+  return "one of " + std::to_string(count) + " such nodes for an operation, which the program computes with " +
+         std::to_string(most);
+}
+
+std::pair<std::int32_t, std::uint16_t> Surplus::key_of(std::size_t node) const {
+  return {placed_[node].operations[0], match::op_class(nodes_[node]->op_type)};
+}
+
+std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& nodes,
+                                            const onnx_file::OnnxGraph& graph, const std::vector<Placed>& placed,
+                                            const OperationForms& operations, const Wiring& program,
+                                            const match::Reference& reference, const FileTensors& tensors) {
+  std::vector<std::string> dropped;
+  const std::set<const OnnxNode*> used = used_nodes(graph, tensors);
+  std::set<std::int32_t> standing;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!used.contains(nodes[i])) continue;
+    for (const std::int32_t operation : placed[i].operations) standing.insert(program.role_of(operation));
+  }
+  const bool is_quantised = std::ranges::any_of(nodes, [](const OnnxNode* node) {
+    return node->op_type == "QuantizeLinear" || node->op_type.starts_with("QLinear");
+  });
+  for (const std::int32_t operation : operations.computing()) {
+    if (standing.contains(program.role_of(operation))) continue;
+    const auto& classes = reference.classes_of_unit[match::UnitIndex(operation)];
+    const bool is_cut = std::ranges::any_of(
+        classes, [](std::uint16_t each) { return each == match::op_class("Relu") || each == match::op_class("Clip"); });
+    if (is_quantised && is_cut) continue;
+    const match::ReferenceUnit& unit = reference.units[match::UnitIndex(operation)];
+    const std::string module = unit.scope.exists() ? reference.scopes[unit.scope].path : "";
+    dropped.push_back("no node stands for " + unit.name + (module.empty() ? "" : " of " + module));
+  }
+  return dropped;
+}
+
+}  // namespace whence::derivation

@@ -1,0 +1,50 @@
+// Whether a file has as many nodes for an operation as the program needs: not more, and at least one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/file_wiring.h"
+#include "annotator/derivation/operation_forms.h"
+#include "annotator/derivation/wiring.h"
+#include "annotator/match/reference.h"
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::derivation {
+
+// Returns true for the products by which a quantiser turns integer sums into numbers: the scales of input and weight,
+// and their product times the sums.
+bool is_rescaling(const onnx_file::OnnxNode& node, const FileTensors& tensors);
+
+// Finds operations for which the file has more nodes with one operator than any form of the program.
+class Surplus {
+ public:
+  // All must outlive this object. `placed` is by node.
+  Surplus(const std::vector<const onnx_file::OnnxNode*>& nodes, const std::vector<Placed>& placed,
+          const OperationForms& operations, const FileTensors& tensors);
+
+  // Returns how many nodes there are, if a node is one of too many; else "".
+  std::string of(std::size_t node) const;
+
+ private:
+  std::pair<std::int32_t, std::uint16_t> key_of(std::size_t node) const;
+
+  const std::vector<const onnx_file::OnnxNode*>& nodes_;
+  const std::vector<Placed>& placed_;
+  const OperationForms& operations_;
+  std::map<std::pair<std::int32_t, std::uint16_t>, std::int64_t> counts_;  // nodes by operation and operator's class
+};
+
+// Returns the operations for which no node stands that an output depends on: "no node stands for relu of encoder.act".
+// Tools compute equal calls of a module once, and integers need no Relu: a quantiser cuts off negative numbers with the
+// zero point.
+std::vector<std::string> dropped_operations(const std::vector<const onnx_file::OnnxNode*>& nodes,
+                                            const onnx_file::OnnxGraph& graph, const std::vector<Placed>& placed,
+                                            const OperationForms& operations, const Wiring& program,
+                                            const match::Reference& reference, const FileTensors& tensors);
+
+}  // namespace whence::derivation

@@ -1,0 +1,111 @@
+#include "annotator/derivation/parameter_places.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "annotator/derivation/invert.h"
+#include "annotator/origin/confidence.h"
+#include "schema/element_count.h"
+#include "schema/flat_map.h"
+
+namespace whence::derivation {
+
+using onnx_file::OnnxNode;
+
+namespace {
+
+// Returns the parameters that a node's operations read, with their numbers of elements; empty if its operations are
+// unknown.
+std::map<std::string, std::int64_t, std::less<>> parameters_of(const std::vector<match::UnitIndex>& units,
+                                                               const match::Reference& reference) {
+  std::map<std::string, std::int64_t, std::less<>> names;
+  for (const match::UnitIndex unit : units) {
+    for (const match::ParameterIndex parameter : reference.parameters_of_unit[unit]) {
+      for (const std::string& name : reference.parameters[parameter].names) {
+        names.emplace(name, element_count(reference.parameters[parameter].dims));
+      }
+    }
+  }
+  return names;
+}
+
+// Returns the operations before and after those of a node.
+std::vector<match::UnitIndex> neighbours_of(const match::NodeMatch& node, const Wiring& program) {
+  std::vector<std::int32_t> own;
+  for (const match::UnitIndex unit : node.units) own.push_back(unit.number());
+  std::set<std::int32_t> all = program.readers_of(own);
+  all.merge(program.sources_of(own));
+  std::vector<match::UnitIndex> units;
+  for (const std::int32_t operation : all) {
+    if (operation >= 0) units.emplace_back(operation);
+  }
+  return units;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> readers_of_parameter(std::string_view value, const FileTensors& tensors,
+                                               const std::vector<Derivation>& derivations,
+                                               const match::Reference& reference) {
+  while (tensors.find(value) == no_tensor) {
+    const OnnxNode* const maker = tensors.producer(value);
+    if (maker == nullptr || !is_movement(maker->op_type) || maker->inputs.empty()) return {};
+    value = maker->inputs[0];
+  }
+  const auto& expression = derivations[static_cast<std::size_t>(tensors.find(value))].expression;
+  if (!expression) return {};
+  std::set<std::int32_t> readers;
+  for_each_parameter(*expression, [&](const ParameterStep& step) {
+    for (const match::ReferenceParameter& parameter : reference.parameters) {
+      const bool is_read = std::ranges::any_of(parameter.names, [&](const std::string& name) {
+        return name == step.name || std::ranges::find(step.same_bytes, name) != step.same_bytes.end();
+      });
+      if (!is_read) continue;
+      for (const match::UnitIndex unit : parameter.units) readers.insert(unit.number());
+    }
+  });
+  return {readers.begin(), readers.end()};
+}
+
+void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::MatchReport& report,
+                      const match::Reference& reference, const FileTensors& tensors, const Wiring& program,
+                      std::vector<Derivation>& derivations) {
+  FlatMap<const OnnxNode*, std::size_t> numbers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) numbers.emplace(nodes[i], i);
+  for (std::size_t i = 0; i < derivations.size(); ++i) {
+    Derivation& derivation = derivations[i];
+    if (!derivation.expression) continue;
+    for (const Use& use : tensors.final_uses(tensors.all()[i])) {
+      const auto number = numbers.find(use.node);
+      if (number == numbers.end() || number->second >= report.nodes.size()) continue;
+      if (report.nodes[number->second].confidence > origin::Confidence::matched) continue;
+      auto allowed = parameters_of(report.nodes[number->second].units, reference);
+      if (allowed.empty()) continue;
+      // Runtimes fuse a bias or a norm with the operator after it, and tools fold a norm into the product before it.
+      const bool is_fused = origin::is_of_runtime(use.node->domain) || has_fold(*derivation.expression);
+      if (is_fused) allowed.merge(parameters_of(neighbours_of(report.nodes[number->second], program), reference));
+      std::string other;
+      for_each_parameter(*derivation.expression, [&](const ParameterStep& step) {
+        // The operation reads what another one computed.
+        if (step.is_computed()) return;
+        const bool fits =
+            allowed.contains(step.name) ||
+            std::ranges::any_of(step.same_bytes, [&](const std::string& name) { return allowed.contains(name); });
+        // A parameter is misplaced only where another one of its size belongs.
+        const bool is_exchanged =
+            std::ranges::any_of(allowed, [&](const auto& each) { return each.second == element_count(step.dims); });
+        if (!fits && is_exchanged && other.empty()) other = step.name;
+      });
+      if (other.empty()) continue;
+      derivation = {Verdict::unaccounted,
+                    {},
+                    "holds " + other + " where the program reads " + allowed.begin()->first,
+                    derivation.bytes};
+      break;
+    }
+  }
+}
+
+}  // namespace whence::derivation

@@ -1,0 +1,29 @@
+// Where a program reads its parameters, against where a file reads the tensors that are made of them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "annotator/derivation/derive.h"
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/wiring.h"
+#include "annotator/match/match.h"
+#include "annotator/match/reference.h"
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::derivation {
+
+// Returns the operations that read the parameter of a constant value, perhaps moved or dequantised; empty if there is
+// none.
+std::vector<std::int32_t> readers_of_parameter(std::string_view value, const FileTensors& tensors,
+                                               const std::vector<Derivation>& derivations,
+                                               const match::Reference& reference);
+
+// Makes tensors unaccounted that are read where the program reads another parameter of the same size. `nodes`: those of
+// the report.
+void refuse_misplaced(const std::vector<const onnx_file::OnnxNode*>& nodes, const match::MatchReport& report,
+                      const match::Reference& reference, const FileTensors& tensors, const Wiring& program,
+                      std::vector<Derivation>& derivations);
+
+}  // namespace whence::derivation
