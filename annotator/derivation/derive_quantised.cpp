@@ -21,6 +21,18 @@ StoredParts Deriver::stored_parts(const QuantisedWeight& weight) {
   return {integers_, scales_, zeros_, weight.zeros != no_tensor, half};
 }
 
+std::vector<Expression> Deriver::small_sources(const std::vector<std::int64_t>& dims) const {
+  constexpr std::int64_t most = 64;  // elements
+  const std::int64_t count = element_count(dims);
+  std::vector<Expression> sources;
+  for (std::size_t i = 0; i < weights_.tensors().size() && count <= most; ++i) {
+    const TensorData& data = weights_.tensors()[i].data;
+    if (weights_.is_computed(i) || !is_floating(data.dtype) || data.element_count() != count) continue;
+    sources.push_back(reshaped({weights_.step_of(i, DType::float32)}, data.shape, dims));
+  }
+  return sources;
+}
+
 void Deriver::find_quantised(const QuantisedWeight& weight) {
   if (known(weight.integers) || weight.scales == no_tensor) return;
   const StoredParts stored = stored_parts(weight);
@@ -28,6 +40,7 @@ void Deriver::find_quantised(const QuantisedWeight& weight) {
   if (!numbers) return;
   const auto source = likeness_.find(*numbers, fit_of(weight.integers));
   std::vector<Expression> candidates = computed_sources(weight.dims);
+  if (!source) std::ranges::move(small_sources(weight.dims), std::back_inserter(candidates));
   if (source) std::ranges::move(quantised_sources(weight, *source, *numbers), std::back_inserter(candidates));
   if (candidates.empty()) return find_quantised_constant(weight, stored);
   // Scales alone may be those of several candidates, for example before and after a rounding to float16.

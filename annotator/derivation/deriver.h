@@ -107,6 +107,8 @@ class Deriver {
   // derive_quantised.cpp
   StoredParts stored_parts(const QuantisedWeight& weight);
   void find_quantised(const QuantisedWeight& weight);
+  // Returns the parameters with these few elements: too few to compare by likeness.
+  std::vector<Expression> small_sources(const std::vector<std::int64_t>& dims) const;
   // Finds a computed weight that the tool rounded otherwise before it was quantised.
   bool find_near_quantised(const QuantisedWeight& weight, const std::vector<Expression>& candidates,
                            const StoredParts& stored);

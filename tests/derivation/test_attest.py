@@ -3,11 +3,15 @@
 import hashlib
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
+import torch
+import whence
 from onnx import helper, numpy_helper
+from onnxruntime.quantization import QuantFormat, quantize_static
 
 import small_models as models
 from command import run
@@ -352,3 +356,28 @@ def test_numbers_outside_of_tensors_are_found(files_of, tmp_path):
 
     changed = changed_graph(files.export("dynamo"), tmp_path / "changed.onnx", replace)
     assert "hidden" in unaccounted(attest(changed, files, code=1))[1]
+
+
+class WithFactor(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear, self.factor = torch.nn.Linear(8, 8), torch.nn.Parameter(torch.tensor(0.37))
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)) * self.factor
+
+
+@pytest.mark.parametrize("quant_format", ["QDQ", "QOperator"])
+def test_a_quantised_factor_of_one_element_is_accounted_for(tmp_path, quant_format):
+    model, x = WithFactor().eval(), torch.randn(4, 8)
+    models.save_weights(model, tmp_path / "model.safetensors")
+    with whence.record(tmp_path / "model.whence.json"):
+        torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=True, external_data=False, verbose=False)
+    feeds = iter([{"x": x.numpy()}])
+    quantize_static(tmp_path / "model.onnx", tmp_path / "static.onnx", SimpleNamespace(get_next=lambda: next(feeds, None)),
+                    quant_format=QuantFormat[quant_format])
+    done = run("attest", tmp_path / "static.onnx", "--weights", tmp_path / "model.safetensors", "--sidecar",
+               tmp_path / "model.whence.json", "--json")
+    rows = {row["name"]: row for row in json.loads(done.stdout)["predicate"]["tensors"]}
+    assert any(row.get("from", "").endswith("(factor)") for row in rows.values())
