@@ -68,7 +68,9 @@ Surplus::Surplus(const std::vector<const OnnxNode*>& nodes, const std::vector<Pl
 
 std::string Surplus::of(std::size_t node) const {
   // Operators on integers are often placed at a neighbour.
-  const bool is_counted = is_arithmetic(nodes_[node]->op_type) && !nodes_[node]->op_type.starts_with("QLinear");
+  const std::string_view op_type = nodes_[node]->op_type;
+  const bool is_counted =
+      (is_arithmetic(op_type) || op_type == "Gather" || op_type == "Where") && !op_type.starts_with("QLinear");
   if (placed_[node].operations.size() != 1 || !is_counted) return "";
   const auto [operation, op_class] = key_of(node);
   std::int64_t most = operations_.count(operation, op_class);

@@ -156,3 +156,21 @@ def test_a_parameter_with_an_effect_that_is_absent_is_named(files_of, tmp_path):
     onnx.save(model, tmp_path / "changed.onnx")
     text = run("attest", tmp_path / "changed.onnx", "--weights", files.weights, "--sidecar", files.sidecar, code=1).stdout
     assert "the file does not hold the parameter head.bias" in text
+
+
+def test_tokens_that_are_exchanged_before_the_embedding_are_found(files_of, tmp_path):
+    """A back door for one token, which no recorded input shows."""
+    files = files_of("text")
+    model = onnx.load(files.export("dynamo"))
+    graph = model.graph
+    ids = graph.input[0].name
+    table = np.arange(100)
+    table[42] = 7
+    graph.initializer.append(numpy_helper.from_array(table, "exchanged"))
+    embedding = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == ids)
+    embedding.input[1] = "other_ids"
+    graph.node.insert(0, helper.make_node("Gather", ["exchanged", ids], ["other_ids"], name="added"))
+    onnx.save(model, tmp_path / "changed.onnx")
+    predicate = attest(tmp_path / "changed.onnx", files, code=1)
+    rows = [*predicate["tensors"], *predicate["nodes"]]
+    assert {"added", "exchanged"} & {row["name"] for row in rows if row["verdict"] == "unaccounted"}
