@@ -234,6 +234,11 @@ def test_the_text_names_module_and_operation(files_of, tmp_path):
     assert (first["module"], first["operation"]) == ("", "aten::div")
 
 
+def test_a_tolerance_that_accepts_everything_is_refused(files_of):
+    files = files_of("text")
+    assert "E0101" in attest(files, files.export("dynamo"), "--tolerance", "1e9", code=2).stderr
+
+
 def test_the_tolerance_is_in_the_statement(files_of, tmp_path):
     files = files_of("pair")
     attest(files, files.tool("dynamo", "dynamic"), "--tolerance", "1e-6", "-o", tmp_path / "statement.json", code=1)

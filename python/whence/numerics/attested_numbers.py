@@ -13,6 +13,7 @@ import torch
 
 from ..base.optional_packages import import_optional
 from ..base.report_printing import counted
+from ..errors import error
 from ..values.value_file import Recorded, Values
 from . import annotated_file, file_inputs, measurements, tensor_differences
 from .annotated_file import File
@@ -80,7 +81,10 @@ def measure(model: str | os.PathLike[str], values: str | os.PathLike[str], sidec
         # Changed weights are findings, not errors. Names of nodes stay those of the statement.
         file = annotated_file.read(annotated_file.annotated_copy(
             model, Path(folder), "--sidecar", sidecar, "--allow-different-weights", "--no-names"))
-        limit, limit_of = (tolerance, "") if tolerance is not None else _limit_of_weights(file, weight_dtypes)
+        limit, limit_of = _limit_of_weights(file, weight_dtypes)
+        if tolerance is not None:
+            _require_strict(tolerance, measurements.number_format_of(file).max_limit if limit is None else limit)
+            limit, limit_of = tolerance, ""
         report = accuracy(file.path, recorded, sidecar=sidecar, tolerance=limit, input_names=input_names,
                           extra_inputs=extra_inputs, isolated=isolated)
         # In a low precision, the steps are too coarse for some values on which nothing depends.
@@ -93,6 +97,13 @@ def measure(model: str | os.PathLike[str], values: str | os.PathLike[str], sidec
     versions = {"onnxruntime": import_optional("onnxruntime", "running a file").__version__}
     return AttestedNumbers(report.settings, versions, len(recorded.runs), len(report.modules), report.observable,
                            report.tolerance, limit_of or report.tolerance_of, first)
+
+
+def _require_strict(tolerance: float, highest: float) -> None:
+    """Refuses a tolerance with which a statement would prove nothing."""
+    if tolerance > highest:
+        raise error("E0101", "usage", f"the tolerance {tolerance:g} is above {highest:g}, the limit for rounding errors in this "
+                    "file", "pass a lower one, or none")
 
 
 def _limit_of_weights(file: File, weight_dtypes: Set[str]) -> tuple[float | None, str]:
