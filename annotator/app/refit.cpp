@@ -286,9 +286,10 @@ RefitReport refit(const std::string& model, const RefitOptions& options) {
   if (options.lora_as_inputs) inputs_of_adapter.products = std::exchange(adapter.products, {});
   weights.adapt(std::move(adapter));
   if (program != nullptr) weights.compute(*program);
-  std::optional<Weights> base;
-  if (!options.base.empty()) base = Weights::read(options.base, program, notes);
-  Refit refit(file, weights, base ? &*base : nullptr, model);
+  std::optional<Weights> other;  // the first checkpoint, if it is not the one with the new weights
+  if (!options.base.empty() && !options.weights.empty()) other = Weights::read(options.base, program, notes);
+  const Weights* const base = other ? &*other : options.base.empty() ? nullptr : &weights;
+  Refit refit(file, weights, base, model);
   if (options.keep_scales) refit.keep_scales();
   if (options.lora_as_inputs) refit.add_products(inputs_of_adapter);
   RefitReport report = refit.check();

@@ -98,9 +98,7 @@ void Deriver::note_distance(const QuantisedWeight& weight, const SampledTensor& 
   double largest = 0;
   std::int64_t others = 0;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(ours.size()); ++i) {
-    const std::int64_t inner = i % shape.inner, at = i / shape.inner % shape.length,
-                       outer = i / shape.inner / shape.length;
-    const double step = std::abs(groups->scales[static_cast<std::size_t>(shape.group(outer, at, inner))]);
+    const double step = std::abs(groups->scales[shape.group_of(i)]);
     const double distance = std::abs(numbers.number(i) - ours[static_cast<std::size_t>(i)]) / step;
     constexpr double nearest = 0.5 + 1e-3;
     others += distance > nearest ? 1 : 0;

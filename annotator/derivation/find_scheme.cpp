@@ -90,9 +90,7 @@ bool near_integers(const Numbers& numbers, const Scheme& scheme, const GroupScal
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const int theirs = scheme.is_signed ? static_cast<std::int8_t>(stored[i]) : static_cast<std::uint8_t>(stored[i]);
     if (theirs == ours[i]) continue;
-    const auto at = static_cast<std::int64_t>(i);
-    const auto group = static_cast<std::size_t>(
-        shape.group(at / shape.inner / shape.length, at / shape.inner % shape.length, at % shape.inner));
+    const std::size_t group = shape.group_of(static_cast<std::int64_t>(i));
     constexpr float halfway = 1e-3F;
     const float exact = numbers.values[i] / groups.scales[group] + static_cast<float>(groups.zeros[group]);
     if (std::abs(theirs - ours[i]) != 1 || std::abs(std::abs(exact - std::trunc(exact)) - 0.5F) > halfway) return false;

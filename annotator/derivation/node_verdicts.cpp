@@ -72,11 +72,6 @@ void compare_outputs(const onnx_file::OnnxGraph& graph, const Wiring& program, c
   }
 }
 
-std::string unknown_domain(const OnnxNode& node) {
-  if (node.domain.empty() || node.domain == "ai.onnx") return "";
-  return "an operator of the domain '" + printable(node.domain) + "', whose meaning is unknown";
-}
-
 std::vector<std::string> modules_of(const Placed& node, const match::NodeMatch* found,
                                     const match::Reference& reference) {
   std::set<std::string> modules;
@@ -146,7 +141,7 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
       finding.verdict = NodeVerdict::operation;
     } else if (is_movement(nodes[i]->op_type) || is_rescaling(*nodes[i], tensors)) {
       finding.verdict = own.empty() ? NodeVerdict::movement : NodeVerdict::operation;
-      if (!origin::is_of_runtime(nodes[i]->domain)) finding.remark = unknown_domain(*nodes[i]);
+      finding.remark = unknown_domain(*nodes[i]);
     } else if (!own.empty() && !is_size) {
       // Exporters compute sizes in ways of their own.
       finding.remark = misfit(*nodes[i], own, reference);
@@ -154,7 +149,7 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
       if (finding.remark.empty()) finding.remark = file.difference(i);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
-      finding.verdict = finding.remark.empty() ? NodeVerdict::operation : NodeVerdict::unaccounted;
+      finding.verdict = NodeVerdict::operation;
     }
     if (!finding.remark.empty()) finding.verdict = NodeVerdict::unaccounted;
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;

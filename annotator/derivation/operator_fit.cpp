@@ -98,10 +98,14 @@ const std::vector<Row>& rows() {
 
 }  // namespace
 
+std::string unknown_domain(const onnx_file::OnnxNode& node) {
+  if (node.domain.empty() || node.domain == "ai.onnx" || origin::is_of_runtime(node.domain)) return "";
+  return "an operator of the domain '" + printable(node.domain) + "', whose meaning is unknown";
+}
+
 std::string misfit(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations,
                    const match::Reference& reference) {
-  const bool is_known_domain = node.domain.empty() || node.domain == "ai.onnx" || origin::is_of_runtime(node.domain);
-  if (!is_known_domain) return "an operator of the domain '" + printable(node.domain) + "', whose meaning is unknown";
+  if (std::string unknown = unknown_domain(node); !unknown.empty()) return unknown;
   const std::uint16_t own = match::op_class(node.op_type);
   std::set<std::uint16_t> accepted = {own};
   const auto row = std::ranges::find_if(rows(), [&](const Row& each) { return match::op_class(each.name) == own; });

@@ -11,6 +11,8 @@
 
 namespace whence::derivation {
 
+// Returns a remark for an operator of a domain other than those of ONNX and ONNX Runtime; else "".
+std::string unknown_domain(const onnx_file::OnnxNode& node);
 // Returns why a node cannot be a part of these operations; "" if one of them has its operator, or one that consists of
 // it or is a part of it.
 std::string misfit(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations,

@@ -28,6 +28,10 @@ struct GroupShape {
   std::int64_t group(std::int64_t o, std::int64_t at, std::int64_t i) const {
     return is_shared ? at / block : (o * blocks() + at / block) * inner + i;
   }
+  // Returns the group of an element by its position in row-major order.
+  std::size_t group_of(std::int64_t element) const {
+    return static_cast<std::size_t>(group(element / inner / length, element / inner % length, element % inner));
+  }
 };
 
 struct GroupScales {
