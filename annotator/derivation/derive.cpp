@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "annotator/derivation/angle_tables.h"
 #include "annotator/derivation/deriver.h"
 #include "annotator/derivation/element_views.h"
 #include "annotator/derivation/structure_inputs.h"
@@ -170,8 +171,9 @@ void Deriver::find_constants() {
     const TensorData data = contents_.data(tensors_[number]);
     const bool is_short =
         (is_integral(data.dtype) || data.dtype == DType::boolean) && data.element_count() <= max_structure;
-    if ((is_short && is_structure(tensors_[number])) || (constants_ != nullptr && constants_->holds(data)))
-      found(number).verdict = Verdict::constant;
+    const bool is_known =
+        constants_ != nullptr && (constants_->holds(data) || is_angle_table(tensors_, number, data, *constants_));
+    if ((is_short && is_structure(tensors_[number])) || is_known) found(number).verdict = Verdict::constant;
   }
 }
 

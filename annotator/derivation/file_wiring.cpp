@@ -12,17 +12,23 @@ namespace whence::derivation {
 using onnx_file::OnnxNode;
 
 FileWiring::FileWiring(const std::vector<const OnnxNode*>& nodes, const onnx_file::OnnxGraph& graph,
-                       const Wiring& program, const FileTensors& tensors, std::vector<Placed>& placed)
+                       const WrittenOut& written, const Wiring& program, const FileTensors& tensors,
+                       std::vector<Placed>& placed)
     : nodes_(nodes), program_(program), tensors_(tensors), placed_(placed) {
   for (std::size_t i = 0; i < nodes.size(); ++i) numbers_.emplace(nodes[i], i);
+  std::size_t place = 0;
   for (const onnx_file::OnnxValue& input : graph.inputs) {
     // Before IR version 4, initializers are inputs as well.
-    if (tensors.find(input.name) == no_tensor) inputs_.emplace(input.name, inputs_.size());
+    if (tensors.find(input.name) != no_tensor) continue;
+    if (std::ranges::find(written.caches, input.name, &CachePair::past) != written.caches.end()) continue;
+    inputs_.emplace(input.name, program.input_named(input.name).value_or(place));
+    ++place;
   }
 }
 
 FileWiring::Source FileWiring::source_of(std::string_view value) const {
   constexpr int longest = 100;  // a chain of movements
+  bool is_split = false;
   for (int steps = 0; steps < longest; ++steps) {
     const OnnxNode* const maker = tensors_.producer(value);
     if (maker == nullptr) {
@@ -31,6 +37,7 @@ FileWiring::Source FileWiring::source_of(std::string_view value) const {
       return {{Wiring::of_input(input->second)}, value, true};
     }
     if (is_movement(maker->op_type) && !maker->inputs.empty()) {
+      is_split = is_split || maker->op_type == "Split";
       value = maker->inputs[0];
       continue;
     }
@@ -39,7 +46,7 @@ FileWiring::Source FileWiring::source_of(std::string_view value) const {
     const Placed& placed = placed_[number->second];
     if (placed.is_size) return {};
     const bool computes = is_arithmetic(maker->op_type);
-    return {placed.operations, value, placed.is_certain && computes, computes};
+    return {placed.operations, value, placed.is_certain && computes, computes, is_split || placed.share < 1};
   }
   return {};
 }
@@ -60,7 +67,8 @@ void FileWiring::place_remaining(const std::function<bool(const OnnxNode&, std::
       }
       std::set<std::int32_t> candidates;
       for (std::size_t at = 0; at < sources.size(); ++at) {
-        const std::set<std::int32_t> readers = program_.readers_of(sources[at].operations);
+        const std::set<std::int32_t> readers = sources[at].is_split ? program_.readers_of_parts(sources[at].operations)
+                                                                    : program_.readers_of(sources[at].operations);
         if (at == 0) candidates = readers;
         std::erase_if(candidates, [&](std::int32_t each) { return !readers.contains(each); });
       }
@@ -104,7 +112,11 @@ std::string FileWiring::difference(std::size_t number) const {
   for (const std::string_view input : node.inputs) {
     const Source source = source_of(input);
     if (!source.is_certain || source.operations.empty()) continue;
-    if (program_.connects(source.operations, placed_[number].operations)) continue;
+    const auto& own = placed_[number].operations;
+    if (program_.connects(source.operations, own)) continue;
+    if (source.is_split && program_.reach(source.operations, own, Wiring::Between::selections)) continue;
+    const bool is_input = source.operations[0] < 0;
+    if (is_input && program_.reach(source.operations, own, Wiring::Between::conditions)) continue;
     return "reads '" + printable(source.value) + "', which its operation does not read";
   }
   return "";

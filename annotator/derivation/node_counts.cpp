@@ -1,6 +1,7 @@
 #include "annotator/derivation/node_counts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string_view>
 
@@ -62,7 +63,7 @@ Surplus::Surplus(const std::vector<const OnnxNode*>& nodes, const std::vector<Pl
     : nodes_(nodes), placed_(placed), operations_(operations) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const bool counts = !placed[i].is_size && !is_rescaling(*nodes[i], tensors);
-    if (counts && placed[i].operations.size() == 1) ++counts_[key_of(i)];
+    if (counts && placed[i].operations.size() == 1) counts_[key_of(i)] += placed[i].share;
   }
 }
 
@@ -78,10 +79,11 @@ std::string Surplus::of(std::size_t node) const {
   // Exporters write attention with one scaling of each operand, and with a mask that is added.
   const bool is_of_attention = operations_.count(operation, match::op_class("Softmax")) > 0;
   if (is_of_attention && (op_class == match::op_class("Mul") || op_class == match::op_class("Add"))) ++most;
-  const std::int64_t count = counts_.at(key_of(node));
-  if (count <= most) return "";
-  return "one of " + std::to_string(count) + " such nodes for an operation, which the program computes with " +
-         std::to_string(most);
+  constexpr double rounding = 1e-6;
+  const double count = counts_.at(key_of(node));
+  if (count <= static_cast<double>(most) + rounding) return "";
+  return "one of " + std::to_string(std::llround(std::ceil(count - rounding))) +
+         " such nodes for an operation, which the program computes with " + std::to_string(most);
 }
 
 std::pair<std::int32_t, std::uint16_t> Surplus::key_of(std::size_t node) const {

@@ -36,7 +36,8 @@ class Surplus {
   const std::vector<const onnx_file::OnnxNode*>& nodes_;
   const std::vector<Placed>& placed_;
   const OperationForms& operations_;
-  std::map<std::pair<std::int32_t, std::uint16_t>, std::int64_t> counts_;  // nodes by operation and operator's class
+  // Nodes by operation and operator's class. One that computes half of the channels is half a node.
+  std::map<std::pair<std::int32_t, std::uint16_t>, double> counts_;
 };
 
 // Returns the operations for which no node stands that an output depends on: "no node stands for relu of encoder.act".

@@ -258,7 +258,8 @@ std::string OperationForms::difference(const OnnxNode& node, const std::vector<s
     const bool is_product = node.op_type == "Gemm" && same.empty() && stated.contains(factor);
     if (is_product && stated[factor] != Setting{{1}}) return std::string(factor) + " is " + to_text(stated[factor]);
   }
-  if (same.empty()) return "";
+  // AttentionFit knows what the attributes of an attention mean together with its inputs.
+  if (same.empty() || op_type == "Attention") return "";
   for (const FormNode& form : same) {
     for (const graph::Attribute& attribute : form.node->attributes) names.insert(attribute.name);
   }

@@ -74,7 +74,11 @@ Wiring::Wiring(const Program& program, const std::vector<ProgramForm>& forms) {
   for (const ProgramForm& form : forms) {
     if (!known.insert(form.graph.get()).second) continue;
     std::unordered_map<graph::GraphValueId, std::set<std::int32_t>> inputs;
-    for (std::size_t i = 0; i < form.graph->inputs.size(); ++i) inputs[form.graph->inputs[i]] = {of_input(i)};
+    inputs_.clear();
+    for (std::size_t i = 0; i < form.graph->inputs.size(); ++i) {
+      inputs[form.graph->inputs[i]] = {of_input(i)};
+      inputs_.push_back(form.graph->values[static_cast<std::size_t>(form.graph->inputs[i])].name);
+    }
     add(*form.graph, std::move(inputs));
   }
 }
@@ -97,7 +101,10 @@ void Wiring::add(const graph::Graph& graph, std::unordered_map<graph::GraphValue
       for (const graph::GraphValueId input : body.inputs) inner[input] = read;
       add(body, std::move(inner));
     });
+    const bool selects = is_movement(node.op_type) || node.op_type == "Slice";
     for (const std::int32_t operation : node.origin.ops) {
+      if (is_arithmetic(node.op_type)) computing_.insert(operation);
+      if (!selects) deciding_.insert(operation);
       sources_[operation].insert(read.begin(), read.end());
       for (const std::int32_t source : read) readers_[source].insert(operation);
     }
@@ -148,11 +155,43 @@ bool Wiring::connects(const std::vector<std::int32_t>& sources, const std::vecto
   return false;
 }
 
+bool Wiring::reach(const std::vector<std::int32_t>& sources, const std::vector<std::int32_t>& readers,
+                   Between between) const {
+  const std::set<std::int32_t>& stops = between == Between::selections ? deciding_ : computing_;
+  std::set<std::int32_t> seen(readers.begin(), readers.end());
+  std::vector<std::int32_t> open(readers.begin(), readers.end());
+  while (!open.empty()) {
+    const auto read = sources_.find(open.back());
+    open.pop_back();
+    if (read == sources_.end()) continue;
+    for (const std::int32_t source : read->second) {
+      if (std::ranges::find(sources, source) != sources.end()) return true;
+      if (!stops.contains(source) && seen.insert(source).second) open.push_back(source);
+    }
+  }
+  return false;
+}
+
 std::set<std::int32_t> Wiring::readers_of(const std::vector<std::int32_t>& sources) const {
   std::set<std::int32_t> all(sources.begin(), sources.end());
   for (const std::int32_t source : sources) {
     if (const auto found = readers_.find(source); found != readers_.end())
       all.insert(found->second.begin(), found->second.end());
+  }
+  return all;
+}
+
+std::set<std::int32_t> Wiring::readers_of_parts(const std::vector<std::int32_t>& sources) const {
+  std::set<std::int32_t> all = readers_of(sources);
+  std::vector<std::int32_t> open(all.begin(), all.end());
+  while (!open.empty()) {
+    const std::int32_t operation = open.back();
+    open.pop_back();
+    const auto found = readers_.find(operation);
+    if (deciding_.contains(operation) || found == readers_.end()) continue;
+    for (const std::int32_t reader : found->second) {
+      if (all.insert(reader).second) open.push_back(reader);
+    }
   }
   return all;
 }
@@ -164,6 +203,12 @@ std::set<std::int32_t> Wiring::sources_of(const std::vector<std::int32_t>& reade
       all.insert(found->second.begin(), found->second.end());
   }
   return all;
+}
+
+std::optional<std::size_t> Wiring::input_named(std::string_view name) const {
+  const auto found = std::ranges::find(inputs_, name);
+  if (found == inputs_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - inputs_.begin());
 }
 
 bool Wiring::is_output_of(std::size_t index, const std::vector<std::int32_t>& sources) const {
