@@ -95,6 +95,39 @@ bool reads_causal_mask(const Graph& graph, GraphValueId value) {
   return false;
 }
 
+bool depends_on_input(const Graph& graph, GraphValueId value) {
+  std::set<GraphValueId> seen = {value};
+  std::vector<GraphValueId> open = {value};
+  while (!open.empty()) {
+    const GraphValueId at = open.back();
+    open.pop_back();
+    if (std::ranges::find(graph.inputs, at) != graph.inputs.end()) return true;
+    const GraphNode* const maker = producer(graph, at);
+    if (maker == nullptr || maker->op_type == "Shape" || maker->op_type == "Size") continue;
+    for (const GraphValueId input : maker->inputs) {
+      if (input != graph::no_value && seen.insert(input).second) open.push_back(input);
+    }
+  }
+  return false;
+}
+
+// Returns false for a mask of a file that treats all rows alike: one that neither compares positions nor holds a table.
+bool may_be_causal(const FileTensors& tensors, std::string_view mask) {
+  static const std::set<std::string_view> comparing = {"Greater", "GreaterOrEqual", "Less",   "LessOrEqual",
+                                                       "Trilu",   "If",             "CumSum", "Sub"};
+  constexpr std::size_t most = 200;  // nodes before the mask
+  std::vector<std::string_view> open = {mask};
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const TensorNumber tensor = tensors.find(open[i]);
+    if (i == most || (tensor != no_tensor && tensors[tensor].tensor->dims.size() > 1)) return true;
+    const OnnxNode* const maker = tensors.producer(open[i]);
+    if (maker == nullptr || maker->op_type == "Shape") continue;
+    if (comparing.contains(maker->op_type)) return true;
+    open.insert(open.end(), maker->inputs.begin(), maker->inputs.end());
+  }
+  return false;
+}
+
 std::optional<double> number_of(const OnnxNode& node, std::string_view name) {
   for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
     onnx::AttributeProto message;
@@ -138,6 +171,7 @@ void AttentionFit::add(const Graph& graph) {
     const bool has_mask = node.inputs.size() > mask_slot && node.inputs[mask_slot] != graph::no_value;
     attention.is_causal =
         node.int_attribute("is_causal", 0) != 0 || (has_mask && reads_causal_mask(graph, node.inputs[mask_slot]));
+    attention.has_mask = has_mask && depends_on_input(graph, node.inputs[mask_slot]);
     for (std::size_t slot = 0; slot < operands; ++slot)
       attention.operands.push_back(products_before(graph, node.inputs[slot]));
     for (const std::int32_t operation : node.origin.ops) attentions_.emplace(operation, attention);
@@ -145,7 +179,7 @@ void AttentionFit::add(const Graph& graph) {
 }
 
 std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std::int32_t>& operations,
-                                     const ProductsBefore& products_before) const {
+                                     const FileTensors& tensors, const ProductsBefore& products_before) const {
   const bool is_plain = node.op_type == "Attention" && node.domain.empty();
   if (!is_plain && node.op_type != "MultiHeadAttention") return "";
   const Attention* ours = nullptr;
@@ -169,6 +203,11 @@ std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std
   // Padding is in the mask.
   const bool is_causal = number_of(node, is_plain ? "is_causal" : "unidirectional").value_or(0) != 0;
   if (is_causal && !ours->is_causal) return differs("is_causal", 0, 1);
+  if (is_plain) {
+    const std::string_view mask = node.inputs.size() > mask_slot ? node.inputs[mask_slot] : "";
+    if (mask.empty() && ours->has_mask) return "reads no mask, unlike the program";
+    if (!is_causal && ours->is_causal && !may_be_causal(tensors, mask)) return "positions see later ones, unlike in the program";
+  }
   for (std::size_t slot = 0; slot < ours->operands.size() && slot < node.inputs.size(); ++slot) {
     const auto theirs = products_before(node.inputs[slot]);
     const auto& expected = ours->operands[slot];

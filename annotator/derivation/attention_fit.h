@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/program_forms.h"
 #include "annotator/onnx_file/onnx_summary.h"
 
@@ -24,13 +25,14 @@ class AttentionFit {
   using ProductsBefore = std::function<std::set<std::int32_t>(std::string_view value)>;
   // Returns what differs; "" if nothing, or if the operations are no attention.
   std::string difference(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations,
-                         const ProductsBefore& products_before) const;
+                         const FileTensors& tensors, const ProductsBefore& products_before) const;
 
  private:
   struct Attention {
     std::int64_t heads = 0, key_heads = 0;
     double scale = 1;
     bool is_causal = false;
+    bool has_mask = false;  // that depends on an input
     std::vector<std::set<std::int32_t>> operands =
         {};  // by query, key, value: the operations of the products before them
   };

@@ -11,6 +11,15 @@ namespace whence::derivation {
 
 using onnx_file::OnnxNode;
 
+namespace {
+
+bool holds_real_numbers(const FileTensors& tensors, std::string_view value) {
+  const TensorNumber tensor = tensors.find(value);
+  return tensor != no_tensor && is_floating(from_onnx(tensors[tensor].tensor->data_type));
+}
+
+}  // namespace
+
 FileWiring::FileWiring(const std::vector<const OnnxNode*>& nodes, const onnx_file::OnnxGraph& graph,
                        const WrittenOut& written, const Wiring& program, const FileTensors& tensors,
                        std::vector<Placed>& placed)
@@ -45,7 +54,10 @@ FileWiring::Source FileWiring::source_of(std::string_view value) const {
     if (number == numbers_.end()) return {};
     const Placed& placed = placed_[number->second];
     if (placed.is_size) return {};
-    const bool computes = is_arithmetic(maker->op_type);
+    // An embedding stands for one operation, unlike the other choices of elements.
+    const bool embeds = maker->op_type.starts_with("Gather") && !maker->inputs.empty() &&
+                        holds_real_numbers(tensors_, maker->inputs[0]);
+    const bool computes = is_arithmetic(maker->op_type) || embeds;
     return {placed.operations, value, placed.is_certain && computes, computes, is_split || placed.share < 1};
   }
   return {};

@@ -99,7 +99,9 @@ std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& 
   std::set<std::int32_t> standing;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!used.contains(nodes[i])) continue;
-    for (const std::int32_t operation : placed[i].operations) standing.insert(program.role_of(operation));
+    for (const std::int32_t operation :
+         operations.with_joined(placed[i].operations, match::op_class(nodes[i]->op_type)))
+      standing.insert(program.role_of(operation));
   }
   const bool is_quantised = std::ranges::any_of(nodes, [](const OnnxNode* node) {
     return node->op_type == "QuantizeLinear" || node->op_type.starts_with("QLinear");

@@ -19,6 +19,7 @@
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
 #include "annotator/match/match.h"
+#include "annotator/match/op_class.h"
 #include "annotator/match/reference.h"
 #include "annotator/onnx_file/node_attributes.h"
 #include "schema/printable.h"
@@ -113,8 +114,12 @@ class Placing {
  public:
   // All must outlive this object.
   Placing(const std::vector<const OnnxNode*>& nodes, const match::Reference& reference, const FileTensors& tensors,
-          const std::vector<Derivation>& derivations)
-      : nodes_(nodes), reference_(reference), tensors_(tensors), derivations_(derivations) {}
+          const std::vector<Derivation>& derivations, const OperationForms& operations)
+      : nodes_(nodes),
+        reference_(reference),
+        tensors_(tensors),
+        derivations_(derivations),
+        operations_(operations) {}
 
   // `sizes`: the verdicts of Sizes, by node. Changes the units of packed products in the report.
   Placement run(match::MatchReport& report, const std::vector<NodeFinding>& sizes, const Wiring& wiring,
@@ -124,6 +129,8 @@ class Placing {
       if (i < report.nodes.size()) {
         place_packed(*nodes_[i], report.nodes[i]);
         for (const match::UnitIndex unit : report.nodes[i].units) place.operations.push_back(unit.number());
+        if (!placement_.packed.contains(nodes_[i]))
+          place.operations = operations_.covered(std::move(place.operations), match::op_class(nodes_[i]->op_type));
         place.share = share_of(*nodes_[i], tensors_, derivations_);
         place.is_certain = report.nodes[i].confidence <= origin::Confidence::matched;
       }
@@ -183,6 +190,7 @@ class Placing {
   const match::Reference& reference_;
   const FileTensors& tensors_;
   const std::vector<Derivation>& derivations_;
+  const OperationForms& operations_;
   Placement placement_;
 };
 
@@ -201,7 +209,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   std::vector<NodeFinding> findings;
   for (const OnnxNode* node : nodes) findings.push_back({sizes.add(*node)});
   Placement placement =
-      Placing(nodes, reference, tensors, derivations).run(report, findings, wiring, model.graph, written);
+      Placing(nodes, reference, tensors, derivations, operations).run(report, findings, wiring, model.graph, written);
   std::vector<Placed>& placed = placement.placed;
   const FileWiring file(nodes, model.graph, written, wiring, tensors, placed);
   const auto products = [&](std::string_view value) {
@@ -226,13 +234,14 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     } else if (!own.empty() && !is_size) {
       // Exporters compute sizes in ways of their own.
       finding.remark = misfit(*nodes[i], own, reference);
-      if (finding.remark.empty()) finding.remark = attentions.difference(*nodes[i], own, products);
+      if (finding.remark.empty()) finding.remark = attentions.difference(*nodes[i], own, tensors, products);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
       if (finding.remark.empty()) finding.remark = file.difference(i);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
       finding.verdict = NodeVerdict::operation;
     }
+    if (written.unread.contains(i)) finding.remark = "has inputs or attributes that are not compared";
     if (!finding.remark.empty()) finding.verdict = NodeVerdict::unaccounted;
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
   }

@@ -11,6 +11,7 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
+#include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"
 #include "annotator/operators/onnx_operators.h"
@@ -176,8 +177,11 @@ std::vector<std::int32_t> OperationForms::computing() const {
   for (const auto& [operation, nodes] : nodes_) {
     std::set<std::size_t> forms;
     for (const FormNode& each : nodes) {
-      // A constant that several operations share computes nothing of its own.
-      const bool computes = is_arithmetic(each.node->op_type) && each.node->origin.kind == origin::OriginKind::own;
+      // A constant that several operations share computes nothing of its own. A norm in a product is in its weight.
+      const auto kind = each.node->origin.kind;
+      const bool is_own = kind == origin::OriginKind::own ||
+                          (kind == origin::OriginKind::fused && !multiplies(each.node->op_type));
+      const bool computes = is_arithmetic(each.node->op_type) && is_own;
       const bool is_floating_result =
           !each.node->outputs.empty() &&
           is_floating(each.graph->values[static_cast<std::size_t>(each.node->outputs[0])].dtype);
@@ -187,6 +191,35 @@ std::vector<std::int32_t> OperationForms::computing() const {
   }
   std::ranges::sort(found);
   return found;
+}
+
+// Returns the operations of all nodes of this class that stand for one of the operations.
+std::set<std::int32_t> OperationForms::of_same_nodes(const std::vector<std::int32_t>& operations,
+                                                     std::uint16_t op_class) const {
+  std::set<std::int32_t> all;
+  for (const std::int32_t operation : operations) {
+    const auto found = nodes_.find(operation);
+    if (found == nodes_.end()) continue;
+    for (const FormNode& form : found->second) {
+      const origin::NodeOrigin& origin = form.node->origin;
+      const bool is_same = match::op_class(form.node->op_type) == op_class;
+      if (is_same && origin.kind != origin::OriginKind::shared) all.insert(origin.ops.begin(), origin.ops.end());
+    }
+  }
+  return all;
+}
+
+std::vector<std::int32_t> OperationForms::covered(std::vector<std::int32_t> operations, std::uint16_t op_class) const {
+  const auto allowed = of_same_nodes(operations, op_class);
+  if (!allowed.empty()) std::erase_if(operations, [&](std::int32_t each) { return !allowed.contains(each); });
+  return operations;
+}
+
+std::vector<std::int32_t> OperationForms::with_joined(std::vector<std::int32_t> operations,
+                                                      std::uint16_t op_class) const {
+  auto all = of_same_nodes(operations, op_class);
+  all.insert(operations.begin(), operations.end());
+  return {all.begin(), all.end()};
 }
 
 std::int64_t OperationForms::count(std::int32_t operation, std::uint16_t op_class) const {

@@ -21,6 +21,11 @@ class OperationForms {
   // Returns the operations for which each form has an operator that computes numbers from the program's inputs,
   // ascending.
   std::vector<std::int32_t> computing() const;
+  // Returns those of a node's operations that a form computes with one node of this operator class; all of them if there
+  // is none. The match gives a node also the operations before it that no other node seems to compute.
+  std::vector<std::int32_t> covered(std::vector<std::int32_t> operations, std::uint16_t op_class) const;
+  // Returns the operations, and those that a form computes together with one of them, with one node of this class.
+  std::vector<std::int32_t> with_joined(std::vector<std::int32_t> operations, std::uint16_t op_class) const;
   // Returns the largest number of nodes that a form has for an operation with operators of this class
   // (match/op_class.h).
   std::int64_t count(std::int32_t operation, std::uint16_t op_class) const;
@@ -34,6 +39,7 @@ class OperationForms {
                         const FileTensors& tensors) const;
 
  private:
+  std::set<std::int32_t> of_same_nodes(const std::vector<std::int32_t>& operations, std::uint16_t op_class) const;
   struct FormNode {
     const graph::Graph* graph = nullptr;
     const graph::GraphNode* node = nullptr;

@@ -59,13 +59,14 @@ class Writer {
     }
     written.angles = angles_;
     if (!in_order(written.caches)) written.caches.clear();
-    if (draft_.graph().node_size() > 0) replace(counts, written);
+    if (draft_.graph().node_size() > 0 || !unread_.empty()) replace(counts, written);
     return written;
   }
 
  private:
   void replace(const std::vector<std::size_t>& counts, WrittenOut& written) {
     draft_.set_ir_version(model_.ir_version);
+    draft_.mutable_graph()->set_name("written out");
     OnnxSummary model = model_;
     const OnnxSummary drafted = onnx_file::summary_of_bytes(model_.file, draft_.SerializeAsString());
     model.file = drafted.file;
@@ -83,6 +84,7 @@ class Writer {
         next = end;
         written.nodes.insert(written.nodes.end(), counts[i], place);
       } else if (!lengths_.contains(&node)) {
+        if (unread_.contains(&node)) written.unread.insert(written.nodes.size());
         nodes.push_back(node);
         for (std::size_t inner = 0; inner <= nested; ++inner) written.nodes.push_back(place + inner);
       }
@@ -140,7 +142,7 @@ class Writer {
 
   void write(const OnnxNode& node) {
     if (node.op_type == "SkipSimplifiedLayerNormalization") write_skip_norm(node);
-    if (node.op_type == "GroupQueryAttention") write_group_query(node);
+    if (node.op_type == "GroupQueryAttention" && !write_group_query(node)) unread_.insert(&node);
     if (node.op_type == "RotaryEmbedding") write_rotary(node);
   }
 
@@ -183,16 +185,17 @@ class Writer {
   }
 
   // Inputs: query, key, value, their caches, two lengths, tables of angles, positions.
-  void write_group_query(const OnnxNode& node) {
+  bool write_group_query(const OnnxNode& node) {
     constexpr std::size_t lengths = 5, total = 6, cosines = 7, positions_slot = 9, first_unknown = 10;
     for (std::size_t slot = first_unknown; slot < node.inputs.size(); ++slot) {
-      if (!node.inputs[slot].empty()) return;
+      if (!node.inputs[slot].empty()) return false;
     }
     const bool is_plain = onnx_file::integer_attribute(node, "rotary_interleaved", 0) == 0 &&
                           onnx_file::integer_attribute(node, "local_window_size", -1) == -1 &&
                           onnx_file::integer_attribute(node, "smooth_softmax", 0) <= 0 &&
                           float_attribute(node, "softcap").value_or(0) == 0;
-    if (!is_plain || !counts_tokens(input(node, lengths), input(node, total))) return;
+    const auto mask = is_plain ? counted_mask(input(node, lengths), input(node, total)) : std::nullopt;
+    if (!mask) return false;
     std::string query = input(node, 0), key = input(node, 1), value = input(node, 2);
     if (key.empty() && value.empty()) {
       query = add("Split", {query});
@@ -208,13 +211,14 @@ class Writer {
       query = rotate(query, cosine, sine);
       key = rotate(key, cosine, sine);
     }
-    add("Attention", {query, key, value, "", input(node, 3), input(node, 4)}, output(node, 0), node.name);
+    add("Attention", {query, key, value, *mask, input(node, 3), input(node, 4)}, output(node, 0), node.name);
     last().add_output(output(node, 1));
     last().add_output(output(node, 2));
     copy_attribute(node, "scale", "scale");
     copy_attribute(node, "num_heads", "q_num_heads");
     copy_attribute(node, "kv_num_heads", "kv_num_heads");
     set_integer("is_causal", 1);
+    return true;
   }
 
   // Returns the node before a conversion that made the value; null if there is none.
@@ -242,22 +246,24 @@ class Writer {
     return stored == number;
   }
 
-  // Returns true if `lengths` are the tokens of a mask less one, and `total` is the mask's size: the only lengths with
-  // which the operator reads all positions that the mask allows.
-  bool counts_tokens(const std::string& lengths, const std::string& total) {
+  // Returns the mask if `lengths` are its tokens less one, and `total` is its size: the only lengths with which the
+  // operator reads all positions that the mask allows.
+  std::optional<std::string> counted_mask(const std::string& lengths, const std::string& total) {
     const OnnxNode* const difference = maker(lengths, "Sub");
-    if (difference == nullptr || difference->inputs.size() != 2 || !is_number(difference->inputs[1], 1)) return false;
+    if (difference == nullptr || difference->inputs.size() != 2 || !is_number(difference->inputs[1], 1))
+      return std::nullopt;
     const OnnxNode* const sum = maker(difference->inputs[0], "ReduceSum");
-    if (sum == nullptr || sum->inputs.size() != 2 || !is_number(sum->inputs[1], 1)) return false;
-    const std::string_view mask = sum->inputs[0];
     const OnnxNode* const size = maker(total, "Gather");
-    if (!inputs_.contains(mask) || size == nullptr || size->inputs.size() != 2 || !is_number(size->inputs[1], 1))
-      return false;
+    const bool are_of_axis_1 = sum != nullptr && sum->inputs.size() == 2 && is_number(sum->inputs[1], 1) &&
+                               size != nullptr && size->inputs.size() == 2 && is_number(size->inputs[1], 1);
+    if (!are_of_axis_1) return std::nullopt;
+    const std::string_view mask = sum->inputs[0];
     const OnnxNode* const sizes = maker(size->inputs[0], "Shape");
-    if (sizes == nullptr || sizes->inputs[0] != mask || !sizes->attributes.empty()) return false;
+    if (!inputs_.contains(mask) || sizes == nullptr || sizes->inputs[0] != mask || !sizes->attributes.empty())
+      return std::nullopt;
     lengths_.insert(difference);
     lengths_.insert(sum);
-    return true;
+    return std::string(mask);
   }
 
   void find_cache(const OnnxNode& node, std::vector<CachePair>& found) const {
@@ -294,7 +300,7 @@ class Writer {
   std::map<std::string_view, int> readers_;
   std::map<std::string_view, const onnx_file::OnnxTensor*> tensors_;
   std::set<std::string_view> inputs_, outputs_;
-  std::set<const OnnxNode*> lengths_;
+  std::set<const OnnxNode*> lengths_, unread_;
   std::set<std::string_view> angles_;
 };
 
