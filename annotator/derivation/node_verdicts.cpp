@@ -136,6 +136,7 @@ class Placing {
       }
       placed().push_back(std::move(place));
     }
+    drop_operations_of_others();
     // The match is less strict: where its answer does not fit, the wiring is asked.
     const std::vector<Placed> matched = placed();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -161,6 +162,21 @@ class Placing {
   std::vector<Placed>& placed() { return placement_.placed; }
   bool fits(const OnnxNode& node, const std::vector<std::int32_t>& operations) const {
     return misfit(node, operations, reference_).empty();
+  }
+
+  // The match gives a node also the operations before it that the node seems to leave out. One for which another node
+  // stands is not left out.
+  void drop_operations_of_others() {
+    std::set<std::int32_t> alone;
+    for (const Placed& place : placed()) {
+      if (place.is_certain && place.operations.size() == 1) alone.insert(place.operations[0]);
+    }
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      auto& operations = placed()[i].operations;
+      if (operations.size() < 2 || placement_.packed.contains(nodes_[i])) continue;
+      const auto is_of_other = [&](std::int32_t operation) { return alone.contains(operation); };
+      if (!std::ranges::all_of(operations, is_of_other)) std::erase_if(operations, is_of_other);
+    }
   }
 
   void place_packed(const OnnxNode& node, match::NodeMatch& match) {
