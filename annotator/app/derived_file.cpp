@@ -130,6 +130,7 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
   auto weights = derivation::Weights::read(from.weights, file.program ? &*file.program : nullptr, notes);
   std::optional<derivation::ProgramConstants> constants;
   if (file.program) {
+    derivation::remove_wrapper(*file.program, weights);
     file.forms = derivation::forms_of(*file.program);
     weights.compute(*file.program);
     constants.emplace(*file.program, file.forms);

@@ -7,7 +7,7 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "annotator/program/tensor_values.h"
+#include "annotator/derivation/causal_masks.h"
 
 namespace whence::derivation {
 namespace {
@@ -18,20 +18,6 @@ using graph::GraphValueId;
 using onnx_file::OnnxNode;
 
 constexpr std::size_t mask_slot = 3;
-
-const GraphNode* producer(const Graph& graph, GraphValueId value) {
-  if (value == graph::no_value) return nullptr;
-  const std::int32_t number = graph.values[static_cast<std::size_t>(value)].producer;
-  return number >= 0 && static_cast<std::size_t>(number) < graph.nodes.size()
-             ? &graph.nodes[static_cast<std::size_t>(number)]
-             : nullptr;
-}
-
-const graph::Initializer* initializer(const Graph& graph, GraphValueId value) {
-  if (value == graph::no_value) return nullptr;
-  const std::int32_t number = graph.values[static_cast<std::size_t>(value)].initializer;
-  return number >= 0 ? &graph.initializers[static_cast<std::size_t>(number)] : nullptr;
-}
 
 // Returns the operations of the nearest products with a parameter before a value.
 std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
@@ -56,76 +42,6 @@ std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
     }
   }
   return found;
-}
-
-// Returns true for conditions that hold, or numbers that are 0, only where the column is not after the row.
-bool is_causal(const TensorData& mask) {
-  const auto elements = program::Elements::of(mask);
-  const std::size_t rank = mask.shape.size();
-  if (!elements || rank < 2 || mask.shape[rank - 1] != mask.shape[rank - 2] || mask.shape[rank - 1] < 2) return false;
-  const auto size = static_cast<std::size_t>(mask.shape[rank - 1]);
-  constexpr double masked = -1e4;
-  for (std::size_t i = 0; i < elements->size(); ++i) {
-    const std::size_t row = i / size % size, column = i % size;
-    const double number = elements->number(i);
-    const bool is_seen = mask.dtype == DType::boolean ? number != 0 : number > masked;
-    if (is_seen != (column <= row)) return false;
-  }
-  return true;
-}
-
-// Returns true if a mask is the meeting of a causal one and others.
-bool reads_causal_mask(const Graph& graph, GraphValueId value) {
-  static const std::set<std::string_view> meeting = {"Add",      "And",     "Cast",      "Expand",
-                                                     "Identity", "Reshape", "Unsqueeze", "Where"};
-  constexpr std::size_t most = 50;  // nodes before the mask
-  std::vector<GraphValueId> open = {value};
-  for (std::size_t i = 0; i < open.size() && i < most; ++i) {
-    const graph::Initializer* const constant = initializer(graph, open[i]);
-    if (constant != nullptr && constant->data.bytes.in_memory() && is_causal(constant->data)) return true;
-    const GraphNode* const maker = producer(graph, open[i]);
-    if (maker == nullptr || !meeting.contains(maker->op_type) || maker->inputs.empty()) continue;
-    // Where(condition, 0, lowest) is the condition as numbers.
-    if (maker->op_type == "And" || maker->op_type == "Add") {
-      open.insert(open.end(), maker->inputs.begin(), maker->inputs.end());
-    } else {
-      open.push_back(maker->inputs[0]);
-    }
-  }
-  return false;
-}
-
-bool depends_on_input(const Graph& graph, GraphValueId value) {
-  std::set<GraphValueId> seen = {value};
-  std::vector<GraphValueId> open = {value};
-  while (!open.empty()) {
-    const GraphValueId at = open.back();
-    open.pop_back();
-    if (std::ranges::find(graph.inputs, at) != graph.inputs.end()) return true;
-    const GraphNode* const maker = producer(graph, at);
-    if (maker == nullptr || maker->op_type == "Shape" || maker->op_type == "Size") continue;
-    for (const GraphValueId input : maker->inputs) {
-      if (input != graph::no_value && seen.insert(input).second) open.push_back(input);
-    }
-  }
-  return false;
-}
-
-// Returns false for a mask of a file that treats all rows alike: one that neither compares positions nor holds a table.
-bool may_be_causal(const FileTensors& tensors, std::string_view mask) {
-  static const std::set<std::string_view> comparing = {"Greater", "GreaterOrEqual", "Less",   "LessOrEqual",
-                                                       "Trilu",   "If",             "CumSum", "Sub"};
-  constexpr std::size_t most = 200;  // nodes before the mask
-  std::vector<std::string_view> open = {mask};
-  for (std::size_t i = 0; i < open.size(); ++i) {
-    const TensorNumber tensor = tensors.find(open[i]);
-    if (i == most || (tensor != no_tensor && tensors[tensor].tensor->dims.size() > 1)) return true;
-    const OnnxNode* const maker = tensors.producer(open[i]);
-    if (maker == nullptr || maker->op_type == "Shape") continue;
-    if (comparing.contains(maker->op_type)) return true;
-    open.insert(open.end(), maker->inputs.begin(), maker->inputs.end());
-  }
-  return false;
 }
 
 std::optional<double> number_of(const OnnxNode& node, std::string_view name) {
@@ -170,7 +86,7 @@ void AttentionFit::add(const Graph& graph) {
         scale != nullptr ? std::get<float>(scale->value) : 1 / std::sqrt(static_cast<double>(query[rank - 1].size));
     const bool has_mask = node.inputs.size() > mask_slot && node.inputs[mask_slot] != graph::no_value;
     attention.is_causal =
-        node.int_attribute("is_causal", 0) != 0 || (has_mask && reads_causal_mask(graph, node.inputs[mask_slot]));
+        node.int_attribute("is_causal", 0) != 0 || (has_mask && is_causal_mask(graph, node.inputs[mask_slot]));
     attention.has_mask = has_mask && depends_on_input(graph, node.inputs[mask_slot]);
     for (std::size_t slot = 0; slot < operands; ++slot)
       attention.operands.push_back(products_before(graph, node.inputs[slot]));
@@ -206,7 +122,8 @@ std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std
   if (is_plain) {
     const std::string_view mask = node.inputs.size() > mask_slot ? node.inputs[mask_slot] : "";
     if (mask.empty() && ours->has_mask) return "reads no mask, unlike the program";
-    if (!is_causal && ours->is_causal && !may_be_causal(tensors, mask)) return "positions see later ones, unlike in the program";
+    if (!is_causal && ours->is_causal && !may_be_causal(tensors, mask))
+      return "positions see later ones, unlike in the program";
   }
   for (std::size_t slot = 0; slot < ours->operands.size() && slot < node.inputs.size(); ++slot) {
     const auto theirs = products_before(node.inputs[slot]);

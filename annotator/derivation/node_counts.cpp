@@ -90,24 +90,53 @@ std::pair<std::int32_t, std::uint16_t> Surplus::key_of(std::size_t node) const {
   return {placed_[node].operations[0], match::op_class(nodes_[node]->op_type)};
 }
 
+// Returns the operations that compute cosines and sines, those before them and their scaling: a file with tables of
+// angles does not compute these.
+std::set<std::int32_t> operations_of_angles(const OperationForms& operations, const Wiring& program) {
+  std::set<std::int32_t> found;
+  std::vector<std::int32_t> open;
+  for (const std::int32_t operation : operations.computing()) {
+    const bool is_function = operations.count(operation, match::op_class("Cos")) > 0 ||
+                             operations.count(operation, match::op_class("Sin")) > 0;
+    if (!is_function) continue;
+    open.push_back(operation);
+    for (const std::int32_t reader : program.readers_of({operation})) {
+      if (program.are_of_one_module(operation, reader)) found.insert(reader);
+    }
+  }
+  while (!open.empty()) {
+    const std::int32_t operation = open.back();
+    open.pop_back();
+    found.insert(operation);
+    for (const std::int32_t source : program.sources_of({operation})) {
+      if (!found.contains(source)) open.push_back(source);
+    }
+  }
+  return found;
+}
+
 std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& nodes,
                                             const onnx_file::OnnxGraph& graph, const std::vector<Placed>& placed,
                                             const OperationForms& operations, const Wiring& program,
-                                            const match::Reference& reference, const FileTensors& tensors) {
+                                            const match::Reference& reference, const FileTensors& tensors,
+                                            bool has_angles) {
   std::vector<std::string> dropped;
+  const auto angles = has_angles ? operations_of_angles(operations, program) : std::set<std::int32_t>();
   const std::set<const OnnxNode*> used = used_nodes(graph, tensors);
   std::set<std::int32_t> standing;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!used.contains(nodes[i])) continue;
-    for (const std::int32_t operation :
-         operations.with_joined(placed[i].operations, match::op_class(nodes[i]->op_type)))
-      standing.insert(program.role_of(operation));
+    const auto op_class = match::op_class(nodes[i]->op_type);
+    auto own = operations.with_joined(placed[i].operations, op_class);
+    if (placed[i].is_plain_product && !operations.covered(own, op_class).empty())
+      own = operations.covered(own, op_class);
+    for (const std::int32_t operation : own) standing.insert(program.role_of(operation));
   }
   const bool is_quantised = std::ranges::any_of(nodes, [](const OnnxNode* node) {
     return node->op_type == "QuantizeLinear" || node->op_type.starts_with("QLinear");
   });
   for (const std::int32_t operation : operations.computing()) {
-    if (standing.contains(program.role_of(operation))) continue;
+    if (standing.contains(program.role_of(operation)) || angles.contains(operation)) continue;
     const auto& classes = reference.classes_of_unit[match::UnitIndex(operation)];
     const bool is_cut = std::ranges::any_of(
         classes, [](std::uint16_t each) { return each == match::op_class("Relu") || each == match::op_class("Clip"); });

@@ -42,10 +42,11 @@ class Surplus {
 
 // Returns the operations for which no node stands that an output depends on: "no node stands for relu of encoder.act".
 // Tools compute equal calls of a module once, and integers need no Relu: a quantiser cuts off negative numbers with the
-// zero point.
+// zero point. `has_angles`: the file has tables of cosines and sines.
 std::vector<std::string> dropped_operations(const std::vector<const onnx_file::OnnxNode*>& nodes,
                                             const onnx_file::OnnxGraph& graph, const std::vector<Placed>& placed,
                                             const OperationForms& operations, const Wiring& program,
-                                            const match::Reference& reference, const FileTensors& tensors);
+                                            const match::Reference& reference, const FileTensors& tensors,
+                                            bool has_angles);
 
 }  // namespace whence::derivation

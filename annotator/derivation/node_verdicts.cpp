@@ -115,11 +115,7 @@ class Placing {
   // All must outlive this object.
   Placing(const std::vector<const OnnxNode*>& nodes, const match::Reference& reference, const FileTensors& tensors,
           const std::vector<Derivation>& derivations, const OperationForms& operations)
-      : nodes_(nodes),
-        reference_(reference),
-        tensors_(tensors),
-        derivations_(derivations),
-        operations_(operations) {}
+      : nodes_(nodes), reference_(reference), tensors_(tensors), derivations_(derivations), operations_(operations) {}
 
   // `sizes`: the verdicts of Sizes, by node. Changes the units of packed products in the report.
   Placement run(match::MatchReport& report, const std::vector<NodeFinding>& sizes, const Wiring& wiring,
@@ -129,8 +125,6 @@ class Placing {
       if (i < report.nodes.size()) {
         place_packed(*nodes_[i], report.nodes[i]);
         for (const match::UnitIndex unit : report.nodes[i].units) place.operations.push_back(unit.number());
-        if (!placement_.packed.contains(nodes_[i]))
-          place.operations = operations_.covered(std::move(place.operations), match::op_class(nodes_[i]->op_type));
         place.share = share_of(*nodes_[i], tensors_, derivations_);
         place.is_certain = report.nodes[i].confidence <= origin::Confidence::matched;
       }
@@ -154,6 +148,7 @@ class Placing {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (placed()[i].operations.empty()) place_by_parameter(i, sizes[i].verdict);
       placed()[i].share = share_of(*nodes_[i], tensors_, derivations_);
+      placed()[i].is_plain_product = is_plain_product(*nodes_[i], tensors_, derivations_);
     }
     return std::move(placement_);
   }
@@ -167,14 +162,27 @@ class Placing {
   // The match gives a node also the operations before it that the node seems to leave out. One for which another node
   // stands is not left out.
   void drop_operations_of_others() {
-    std::set<std::int32_t> alone;
-    for (const Placed& place : placed()) {
-      if (place.is_certain && place.operations.size() == 1) alone.insert(place.operations[0]);
+    std::set<std::int32_t> alone, standing;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const auto& operations = placed()[i].operations;
+      if (!placed()[i].is_certain || placed()[i].is_size) continue;
+      if (operations.size() == 1) alone.insert(operations[0]);
+      const auto own = operations_.covered(operations, match::op_class(nodes_[i]->op_type));
+      standing.insert(own.begin(), own.end());
     }
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       auto& operations = placed()[i].operations;
       if (operations.size() < 2 || placement_.packed.contains(nodes_[i])) continue;
-      const auto is_of_other = [&](std::int32_t operation) { return alone.contains(operation); };
+      auto own = operations_.covered(operations, match::op_class(nodes_[i]->op_type));
+      // What an attention leaves out, it does not do.
+      if (nodes_[i]->op_type == "Attention" && nodes_[i]->domain.empty() && !own.empty()) {
+        operations = std::move(own);
+        continue;
+      }
+      const auto is_of_other = [&](std::int32_t operation) {
+        const bool is_own = std::ranges::find(own, operation) != own.end();
+        return alone.contains(operation) || (!is_own && standing.contains(operation));
+      };
       if (!std::ranges::all_of(operations, is_of_other)) std::erase_if(operations, is_of_other);
     }
   }
@@ -262,8 +270,9 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
   }
   compare_outputs(model.graph, written, wiring, file, differences);
-  std::ranges::move(dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors),
-                    std::back_inserter(differences));
+  std::ranges::move(
+      dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors, !written.angles.empty()),
+      std::back_inserter(differences));
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
   const Orientations orientations(forms);
   for (std::size_t i = 0; i < derivations.size(); ++i) {

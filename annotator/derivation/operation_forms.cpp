@@ -179,8 +179,8 @@ std::vector<std::int32_t> OperationForms::computing() const {
     for (const FormNode& each : nodes) {
       // A constant that several operations share computes nothing of its own. A norm in a product is in its weight.
       const auto kind = each.node->origin.kind;
-      const bool is_own = kind == origin::OriginKind::own ||
-                          (kind == origin::OriginKind::fused && !multiplies(each.node->op_type));
+      const bool is_own =
+          kind == origin::OriginKind::own || (kind == origin::OriginKind::fused && !multiplies(each.node->op_type));
       const bool computes = is_arithmetic(each.node->op_type) && is_own;
       const bool is_floating_result =
           !each.node->outputs.empty() &&
@@ -211,7 +211,7 @@ std::set<std::int32_t> OperationForms::of_same_nodes(const std::vector<std::int3
 
 std::vector<std::int32_t> OperationForms::covered(std::vector<std::int32_t> operations, std::uint16_t op_class) const {
   const auto allowed = of_same_nodes(operations, op_class);
-  if (!allowed.empty()) std::erase_if(operations, [&](std::int32_t each) { return !allowed.contains(each); });
+  std::erase_if(operations, [&](std::int32_t each) { return !allowed.contains(each); });
   return operations;
 }
 

@@ -21,8 +21,8 @@ class OperationForms {
   // Returns the operations for which each form has an operator that computes numbers from the program's inputs,
   // ascending.
   std::vector<std::int32_t> computing() const;
-  // Returns those of a node's operations that a form computes with one node of this operator class; all of them if there
-  // is none. The match gives a node also the operations before it that no other node seems to compute.
+  // Returns those of a node's operations that a form computes with one node of this operator class; all of them if
+  // there is none. The match gives a node also the operations before it that no other node seems to compute.
   std::vector<std::int32_t> covered(std::vector<std::int32_t> operations, std::uint16_t op_class) const;
   // Returns the operations, and those that a form computes together with one of them, with one node of this class.
   std::vector<std::int32_t> with_joined(std::vector<std::int32_t> operations, std::uint16_t op_class) const;

@@ -27,8 +27,9 @@ const Expression* concatenation(const Expression& expression) {
   return at;
 }
 
-bool holds_pick(const Expression& expression) {
-  return std::holds_alternative<PickStep>(expression.step) || std::ranges::any_of(expression.inputs, holds_pick);
+template <class Step>
+bool holds(const Expression& expression) {
+  return std::holds_alternative<Step>(expression.step) || std::ranges::any_of(expression.inputs, holds<Step>);
 }
 
 // Returns the constant that a value is, perhaps moved or dequantised.
@@ -87,12 +88,25 @@ double share_of(const OnnxNode& node, const FileTensors& tensors, const std::vec
     const TensorNumber tensor = constant_of(input, tensors);
     if (tensor == no_tensor) continue;
     const auto& expression = derivations[static_cast<std::size_t>(tensor)].expression;
-    if (!expression || !holds_pick(*expression)) continue;
+    if (!expression || !holds<PickStep>(*expression)) continue;
     std::int64_t all = 0;
     for_each_parameter(*expression, [&](const ParameterStep& step) { all += element_count(step.dims); });
     if (all > 0) return static_cast<double>(element_count(dims_of(*expression))) / static_cast<double>(all);
   }
   return 1;
+}
+
+bool is_plain_product(const OnnxNode& node, const FileTensors& tensors, const std::vector<Derivation>& derivations) {
+  if (!multiplies(node.op_type) || !node.domain.empty()) return false;
+  bool has_weight = false;
+  for (const std::string_view input : node.inputs) {
+    const TensorNumber tensor = constant_of(input, tensors);
+    if (tensor == no_tensor) continue;
+    const auto& expression = derivations[static_cast<std::size_t>(tensor)].expression;
+    if (!expression || holds<FoldStep>(*expression) || holds<ByChannelStep>(*expression)) return false;
+    has_weight = true;
+  }
+  return has_weight;
 }
 
 std::set<std::int32_t> products_before(std::string_view value, const FileTensors& tensors, const PackedProducts& packed,

@@ -149,4 +149,28 @@ void Weights::adapt(Adapter adapter) {
   for (auto& [name, data] : adapter.complete) replaced_[index_of(name)] = std::move(data);
 }
 
+void remove_wrapper(Program& program, const Weights& weights) {
+  std::vector<const Parameter*> wanted;
+  for (const Parameter& parameter : program.parameters) {
+    if (parameter.kind == ParameterKind::parameter) wanted.push_back(&parameter);
+  }
+  if (wanted.empty() || weights.find(wanted.front()->name) != nullptr) return;
+  const std::string first = wanted.front()->name;
+  for (std::size_t dot = first.find('.'); dot != std::string::npos; dot = first.find('.', dot + 1)) {
+    const std::string prefix = first.substr(0, dot + 1);
+    const bool has_all = std::ranges::all_of(wanted, [&](const Parameter* each) {
+      return each->name.starts_with(prefix) && weights.find(each->name.substr(prefix.size())) != nullptr;
+    });
+    if (!has_all) continue;
+    const auto shorten = [&](std::string& name) {
+      if (name.starts_with(prefix)) name = name.substr(prefix.size());
+    };
+    for (Parameter& parameter : program.parameters) {
+      shorten(parameter.name);
+      std::ranges::for_each(parameter.aliases, shorten);
+    }
+    return;
+  }
+}
+
 }  // namespace whence::derivation

@@ -131,24 +131,29 @@ std::int32_t Wiring::role_of(std::int32_t operation) const {
   return operation >= 0 && at < roles_.size() && roles_[at] >= 0 ? roles_[at] : operation;
 }
 
+std::int32_t Wiring::module_of(std::int32_t operation) const {
+  const auto at = static_cast<std::size_t>(operation);
+  return operation >= 0 && at < modules_.size() ? modules_[at] : -1;
+}
+
+bool Wiring::are_of_one_module(std::int32_t one, std::int32_t other) const {
+  return module_of(one) >= 0 && module_of(one) == module_of(other);
+}
+
 bool Wiring::reads(std::int32_t reader, std::int32_t source) const {
   const auto found = sources_of_role_.find(role_of(reader));
   return found != sources_of_role_.end() && found->second.contains(role_of(source));
 }
 
 bool Wiring::connects(const std::vector<std::int32_t>& sources, const std::vector<std::int32_t>& readers) const {
-  const auto module_of = [&](std::int32_t operation) {
-    const auto at = static_cast<std::size_t>(operation);
-    return operation >= 0 && at < modules_.size() ? modules_[at] : -1;
-  };
   for (const std::int32_t reader : readers) {
     for (const std::int32_t source : sources) {
       if (role_of(source) == role_of(reader) || reads(reader, source)) return true;
-      if (module_of(reader) < 0 || module_of(reader) != module_of(source)) continue;
+      if (!are_of_one_module(reader, source)) continue;
       const auto between = sources_.find(reader);
       if (between == sources_.end()) continue;
       for (const std::int32_t middle : between->second) {
-        if (module_of(middle) == module_of(reader) && reads(middle, source)) return true;
+        if (are_of_one_module(middle, reader) && reads(middle, source)) return true;
       }
     }
   }

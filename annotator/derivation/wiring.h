@@ -37,6 +37,7 @@ class Wiring {
   bool is_output_of(std::size_t index, const std::vector<std::int32_t>& sources) const;
   std::size_t outputs() const { return outputs_.size(); }
 
+  bool are_of_one_module(std::int32_t one, std::int32_t other) const;
   // Returns the same operation in the first call of its module.
   std::int32_t role_of(std::int32_t operation) const;
 
@@ -47,6 +48,7 @@ class Wiring {
  private:
   void add(const graph::Graph& graph, std::unordered_map<graph::GraphValueId, std::set<std::int32_t>> sources);
 
+  std::int32_t module_of(std::int32_t operation) const;
   bool reads(std::int32_t reader, std::int32_t source) const;
 
   std::unordered_map<std::int32_t, std::set<std::int32_t>> sources_, readers_;  // by operation

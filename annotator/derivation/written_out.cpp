@@ -206,6 +206,7 @@ class Writer {
     if (onnx_file::integer_attribute(node, "do_rotary", 0) != 0) {
       std::string positions = input(node, positions_slot);
       if (positions.empty()) positions = add("Shape", {query});
+      angles_.insert({node.inputs[cosines], node.inputs[cosines + 1]});
       const std::string cosine = add("Gather", {input(node, cosines), positions});
       const std::string sine = add("Gather", {input(node, cosines + 1), positions});
       query = rotate(query, cosine, sine);

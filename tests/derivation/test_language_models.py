@@ -44,6 +44,37 @@ def attest(files, path, code):
     return json.loads(done.stdout)["predicate"]
 
 
+class Wrapper(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.inner = model
+
+    def forward(self, **arguments):
+        return self.inner(**arguments).logits
+
+
+def export_of(files, recording):
+    """Returns a call of torch.export as users make it."""
+    arguments, options, model = language_files.arguments(), {}, files.models[0]
+    if recording == "positions":
+        arguments["position_ids"] = torch.arange(9).repeat(2, 1)
+    if recording == "dynamic sizes":
+        sizes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+        options["dynamic_shapes"] = dict.fromkeys(arguments, sizes)
+    if recording == "a wrapper":
+        model = Wrapper(model)
+    return lambda: torch.export.export(model, (), arguments, strict=False, **options)
+
+
+@pytest.mark.parametrize("recording", ["positions", "dynamic sizes", "a wrapper"])
+def test_other_recordings_of_the_model_account_for_all_as_well(files, recording, tmp_path):
+    export = export_of(files, recording)
+    with torch.no_grad(), whence.record(tmp_path / "model.whence.json"):
+        export()
+    for form in language_files.FORMS:
+        run("attest", files.path(form), "--weights", files.weights(), "--sidecar", tmp_path / "model.whence.json")
+
+
 @pytest.mark.parametrize("form", language_files.FORMS)
 def test_the_forms_compute_what_the_model_computes(files, form):
     """A guard of language_files.py: the other tests call its files honest."""
