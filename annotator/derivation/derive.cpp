@@ -8,6 +8,7 @@
 
 #include "annotator/derivation/deriver.h"
 #include "annotator/derivation/element_views.h"
+#include "annotator/derivation/equal_parameters.h"
 #include "annotator/derivation/structure_inputs.h"
 #include "annotator/program/tensor_values.h"
 
@@ -46,7 +47,9 @@ std::vector<Derivation> Deriver::run() {
   }
   for (std::size_t i = 0; i < found_.size(); ++i) require_order(static_cast<TensorNumber>(i));
   find_constants();
+  for (const QuantisedBias& bias : tensors_.biases()) find_bias_scale(bias);
   choose_scale_rules();
+  list_equals();
   drop_certain_equals();
   return std::move(found_);
 }
@@ -175,6 +178,17 @@ void Deriver::find_constants() {
   }
 }
 
+void Deriver::list_equals() {
+  const auto list = [&](const auto& self, Expression& expression, const NameFit& fit) -> void {
+    if (auto* step = std::get_if<ParameterStep>(&expression.step); step != nullptr && step->same_bytes.empty())
+      derivation::list_equals(*step, weights_, fit);
+    for (Expression& input : expression.inputs) self(self, input, fit);
+  };
+  for (std::size_t i = 0; i < found_.size(); ++i) {
+    if (found_[i].expression) list(list, *found_[i].expression, fit_of(static_cast<TensorNumber>(i)));
+  }
+}
+
 void Deriver::drop_certain_equals() {
   std::set<std::string, std::less<>> held;
   for (const Derivation& each : found_) {
@@ -195,8 +209,8 @@ void Deriver::drop_certain_equals() {
 }
 
 std::vector<Derivation> derive(const FileTensors& tensors, Contents& contents, const Weights& weights,
-                               const ProgramConstants* constants) {
-  return Deriver(tensors, contents, weights, constants).run();
+                               const ProgramConstants* constants, const std::vector<NormPair>& pairs) {
+  return Deriver(tensors, contents, weights, constants, pairs).run();
 }
 
 }  // namespace whence::derivation

@@ -37,6 +37,7 @@ ProgramConstants::ProgramConstants(const Program& program, const std::vector<Pro
     if (!parameter.persistent) add(parameter.data);
   }
   for (const ProgramForm& form : forms) add(*form.graph);
+  if (const auto graph = written_out(program)) add(*graph);
   for (const Node* node : operations(program)) {
     for (const NamedArgument& argument : node->arguments) {
       if (const auto* number = argument.value.as<double>()) numbers_.insert(*number);

@@ -17,7 +17,7 @@ namespace whence::derivation {
 
 class ProgramConstants {
  public:
-  // Evaluates every node of the forms that reads only constants.
+  // Evaluates every node of the forms, and of the program written out, that reads only constants.
   ProgramConstants(const Program& program, const std::vector<ProgramForm>& forms);
 
   // Returns true if a constant of the program has the same numbers, in whatever dtype and sizes, or if they are its

@@ -99,7 +99,8 @@ void Weights::compute(const Program& program) {
         return program::cast_tensor(value(name), parameter.data.dtype);
       }
     }
-    return parameter.persistent ? std::nullopt : std::optional(parameter.data);
+    const bool is_known = !parameter.persistent && parameter.data.bytes.in_memory();
+    return is_known ? std::optional(parameter.data) : std::nullopt;
   };
   for (ComputedValue& each : computed_values(program, value_of)) {
     if (find(each.name) != nullptr) continue;
