@@ -32,29 +32,48 @@ std::set<const OnnxNode*> used_nodes(const onnx_file::OnnxGraph& graph, const Fi
   return used;
 }
 
+const OnnxNode* maker_of(std::string_view value, std::string_view op_type, const FileTensors& tensors) {
+  const OnnxNode* const maker = tensors.producer(value);
+  return maker != nullptr && maker->op_type == op_type && !maker->inputs.empty() ? maker : nullptr;
+}
+
+bool is_constant_scale(std::string_view value, const FileTensors& tensors) {
+  const TensorNumber tensor = tensors.find(value);
+  return tensor != no_tensor &&
+         std::ranges::find(tensors.quantised(), tensor, &QuantisedWeight::scales) != tensors.quantised().end();
+}
+
+bool is_measured_scale(std::string_view value, const FileTensors& tensors) {
+  const OnnxNode* const quantiser = maker_of(value, "DynamicQuantizeLinear", tensors);
+  return quantiser != nullptr && quantiser->outputs.size() > 1 && value == quantiser->outputs[1];
+}
+
+bool is_product_of_scales(const OnnxNode& node, const FileTensors& tensors) {
+  return std::ranges::any_of(node.inputs, [&](std::string_view input) { return is_measured_scale(input, tensors); }) ||
+         std::ranges::all_of(node.inputs, [&](std::string_view input) { return is_constant_scale(input, tensors); });
+}
+
+bool is_integer_sum(std::string_view value, const FileTensors& tensors) {
+  const OnnxNode* const cast = maker_of(value, "Cast", tensors);
+  return cast != nullptr && (maker_of(cast->inputs[0], "MatMulInteger", tensors) != nullptr ||
+                             maker_of(cast->inputs[0], "ConvInteger", tensors) != nullptr);
+}
+
 }  // namespace
+
+std::string_view rescaled_sum(const OnnxNode& node, const FileTensors& tensors) {
+  if (node.op_type != "Mul" || node.inputs.size() != 2) return {};
+  for (const std::size_t sum : {0, 1}) {
+    const OnnxNode* const scales = maker_of(node.inputs[1 - sum], "Mul", tensors);
+    const bool is_rescaled = scales != nullptr && is_product_of_scales(*scales, tensors);
+    if (is_rescaled && is_integer_sum(node.inputs[sum], tensors)) return node.inputs[sum];
+  }
+  return {};
+}
 
 bool is_rescaling(const OnnxNode& node, const FileTensors& tensors) {
   if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
-  const auto made_by = [&](std::string_view value, std::string_view op_type) -> const OnnxNode* {
-    const OnnxNode* const maker = tensors.producer(value);
-    return maker != nullptr && maker->op_type == op_type && !maker->inputs.empty() ? maker : nullptr;
-  };
-  const auto is_scale = [&](std::string_view value) {
-    const OnnxNode* const quantiser = made_by(value, "DynamicQuantizeLinear");
-    return quantiser != nullptr && quantiser->outputs.size() > 1 && value == quantiser->outputs[1];
-  };
-  const auto is_sum = [&](std::string_view value) {
-    const OnnxNode* const cast = made_by(value, "Cast");
-    return cast != nullptr && (made_by(cast->inputs[0], "MatMulInteger") || made_by(cast->inputs[0], "ConvInteger"));
-  };
-  const auto is_product_of_scales = [&](std::string_view value) {
-    const OnnxNode* const product = made_by(value, "Mul");
-    return product != nullptr && std::ranges::any_of(product->inputs, is_scale);
-  };
-  return std::ranges::any_of(node.inputs, is_scale) ||
-         (is_sum(node.inputs[0]) && is_product_of_scales(node.inputs[1])) ||
-         (is_sum(node.inputs[1]) && is_product_of_scales(node.inputs[0]));
+  return is_product_of_scales(node, tensors) || !rescaled_sum(node, tensors).empty();
 }
 
 Surplus::Surplus(const std::vector<const OnnxNode*>& nodes, const std::vector<Placed>& placed,
@@ -91,7 +110,8 @@ std::pair<std::int32_t, std::uint16_t> Surplus::key_of(std::size_t node) const {
 std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& nodes,
                                             const onnx_file::OnnxGraph& graph, const std::vector<Placed>& placed,
                                             const OperationForms& operations, const Wiring& program,
-                                            const match::Reference& reference, const FileTensors& tensors) {
+                                            const match::Reference& reference, const FileTensors& tensors,
+                                            const std::function<bool(std::int32_t)>& is_replaced) {
   std::vector<std::string> dropped;
   const std::set<const OnnxNode*> used = used_nodes(graph, tensors);
   std::set<std::int32_t> standing;
@@ -99,15 +119,8 @@ std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& 
     if (!used.contains(nodes[i])) continue;
     for (const std::int32_t operation : placed[i].operations) standing.insert(program.role_of(operation));
   }
-  const bool is_quantised = std::ranges::any_of(nodes, [](const OnnxNode* node) {
-    return node->op_type == "QuantizeLinear" || node->op_type.starts_with("QLinear");
-  });
   for (const std::int32_t operation : operations.computing()) {
-    if (standing.contains(program.role_of(operation))) continue;
-    const auto& classes = reference.classes_of_unit[match::UnitIndex(operation)];
-    const bool is_cut = std::ranges::any_of(
-        classes, [](std::uint16_t each) { return each == match::op_class("Relu") || each == match::op_class("Clip"); });
-    if (is_quantised && is_cut) continue;
+    if (standing.contains(program.role_of(operation)) || is_replaced(operation)) continue;
     const match::ReferenceUnit& unit = reference.units[match::UnitIndex(operation)];
     const std::string module = unit.scope.exists() ? reference.scopes[unit.scope].path : "";
     dropped.push_back("no node stands for " + unit.name + (module.empty() ? "" : " of " + module));

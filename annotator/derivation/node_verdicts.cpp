@@ -13,9 +13,11 @@
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/orientation.h"
 #include "annotator/derivation/parameter_places.h"
+#include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/match.h"
+#include "annotator/match/op_class.h"
 #include "annotator/match/reference.h"
 #include "annotator/onnx_file/node_attributes.h"
 #include "schema/printable.h"
@@ -72,6 +74,20 @@ void compare_outputs(const onnx_file::OnnxGraph& graph, const Wiring& program, c
   }
 }
 
+// Adds the operation that an operator of ONNX Runtime computes by its attribute `activation`.
+void add_fused_activations(const std::vector<const OnnxNode*>& nodes, const OperationForms& operations,
+                           const Wiring& program, std::vector<Placed>& placed) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::string_view activation = onnx_file::text_attribute(*nodes[i], "activation");
+    if (activation.empty() || placed[i].operations.empty()) continue;
+    const std::vector<std::int32_t> own = placed[i].operations;
+    for (const std::int32_t operation : program.readers_of(own)) {
+      const bool is_new = std::ranges::find(own, operation) == own.end();
+      if (is_new && operations.has(operation, match::op_class(activation))) placed[i].operations.push_back(operation);
+    }
+  }
+}
+
 std::vector<std::string> modules_of(const Placed& node, const match::NodeMatch* found,
                                     const match::Reference& reference) {
   std::set<std::string> modules;
@@ -87,7 +103,8 @@ std::vector<std::string> modules_of(const Placed& node, const match::NodeMatch* 
 
 std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
                                        const std::vector<ProgramForm>& forms, const FileTensors& tensors,
-                                       std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
+                                       Contents& contents, std::vector<Derivation>& derivations,
+                                       std::vector<std::string>& differences) {
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const match::Reference reference = match::make_reference(program, opset_of(model));
   const match::MatchReport report = match_model(model, reference);
@@ -125,10 +142,17 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const bool chooses = findings[i].verdict == NodeVerdict::movement && !is_movement(nodes[i]->op_type);
-    if (!chooses || !placed[i].operations.empty() || nodes[i]->inputs.empty()) continue;
+    const bool is_placed = !placed[i].operations.empty() && misfit(*nodes[i], placed[i].operations, reference).empty();
+    if (!chooses || is_placed || nodes[i]->inputs.empty()) continue;
     const auto readers = readers_of_parameter(nodes[i]->inputs[0], tensors, derivations, reference);
     if (!readers.empty() && misfit(*nodes[i], readers, reference).empty()) placed[i] = {readers};
   }
+  add_fused_activations(nodes, operations, wiring, placed);
+  const Saturation saturation(tensors, contents);
+  const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
+    const auto bounds = operations.bounds(operation);
+    return bounds && saturation.is_within(quantiser, *bounds);
+  };
   const Surplus surplus(nodes, placed, operations, tensors);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     NodeFinding& finding = findings[i];
@@ -147,7 +171,7 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
       finding.remark = misfit(*nodes[i], own, reference);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
-      if (finding.remark.empty()) finding.remark = file.difference(i);
+      if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
       finding.verdict = NodeVerdict::operation;
     }
@@ -155,8 +179,10 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
   }
   compare_outputs(model.graph, wiring, file, differences);
-  std::ranges::move(dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors),
-                    std::back_inserter(differences));
+  std::ranges::move(
+      dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors,
+                         [&](std::int32_t operation) { return file.is_dropped(operation, is_saturated); }),
+      std::back_inserter(differences));
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
   const Orientations orientations(forms);
   for (std::size_t i = 0; i < derivations.size(); ++i) {
