@@ -133,10 +133,11 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
   std::optional<derivation::ProgramConstants> constants;
   if (file.program) {
     derivation::complete_unsaved_buffers(*file.program, weights, *file.tensors, *file.contents);
-    derivation::forget_recorded_results(*file.program);
-    file.forms = derivation::forms_of(*file.program);
     weights.compute(*file.program);
-    constants.emplace(*file.program, file.forms);
+    Program computing = *file.program;
+    derivation::forget_recorded_results(computing);
+    file.forms = derivation::forms_of(computing);
+    constants.emplace(computing, file.forms);
   }
   const auto pairs = file.program ? derivation::norm_pairs(*file.program) : std::vector<derivation::NormPair>();
   file.derivations =

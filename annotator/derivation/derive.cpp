@@ -165,7 +165,8 @@ void Deriver::find_constants() {
   std::set<TensorNumber> folded_bias;
   for (const Product& product : tensors_.products()) {
     const auto& weight = product.weight == no_tensor ? std::nullopt : found(product.weight).expression;
-    if (weight && !norms_.folded_weight(*weight).empty()) folded_bias.insert(product.bias);
+    const bool is_folded = weight && (!norms_.folded_weight(*weight).empty() || FoldedVectors::is_scaled(*weight));
+    if (is_folded) folded_bias.insert(product.bias);
   }
   for (std::size_t i = 0; i < found_.size(); ++i) {
     const auto number = static_cast<TensorNumber>(i);

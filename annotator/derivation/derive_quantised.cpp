@@ -76,7 +76,8 @@ bool Deriver::find_by_rule(const QuantisedWeight& weight, ScaleRule rule) {
   const auto numbers = dequantised(tensors_, contents_, weight);
   if (!numbers) return false;
   const auto source = likeness_.find(*numbers, fit_of(weight.integers));
-  for (const Expression& candidate : quantised_candidates(weight, *numbers, source)) {
+  const std::vector<Expression> candidates = quantised_candidates(weight, *numbers, source);
+  for (const Expression& candidate : candidates) {
     const TensorData real = evaluate(candidate, sources());
     SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
     if (!finding.exact_integers || !finding.scheme.follows(rule)) continue;
@@ -84,7 +85,7 @@ bool Deriver::find_by_rule(const QuantisedWeight& weight, ScaleRule rule) {
     set_quantised(weight, candidate, finding.scheme, true);
     return true;
   }
-  return false;
+  return find_near_quantised(weight, candidates, stored);
 }
 
 bool Deriver::find_near_quantised(const QuantisedWeight& weight, const std::vector<Expression>& candidates,

@@ -8,6 +8,7 @@
 namespace whence::derivation {
 
 // Lists the parameters of the checkpoint that equal the step's, and whether names distinguish it from them.
+// For a computed value, adds the readers of those that are equal.
 void list_equals(ParameterStep& step, const Weights& weights, const NameFit& fit);
 
 }  // namespace whence::derivation

@@ -353,14 +353,17 @@ void FileTensors::read_node(const OnnxNode& node) {
     if (bias != no_tensor)
       biases_.push_back({bias, no_tensor, input(node, known.input_scale), input(node, known.weight_scale)});
   }
-  static const std::set<std::string_view> products = {"Conv",      "ConvTranspose", "Gemm",         "MatMul",
-                                                      "FusedConv", "FusedGemm",     "NhwcFusedConv"};
+  static const std::set<std::string_view> products = {"Conv",          "ConvTranspose", "Gemm",
+                                                      "MatMul",        "FusedConv",     "FusedGemm",
+                                                      "NhwcFusedConv", "MatMulInteger", "ConvInteger"};
   const bool is_product = products.contains(node.op_type);
   if (is_product || node.op_type.ends_with("Normalization")) add_dequantised_bias(node);
   if (!is_product) return;
-  Product product{.weight = input(node, 1), .bias = input(node, 2)};
+  const bool is_integer = node.op_type == "MatMulInteger" || node.op_type == "ConvInteger";
+  Product product{.weight = input(node, 1), .bias = is_integer ? no_tensor : input(node, 2)};
   if (node.op_type == "ConvTranspose") product.axis = 1;
-  if (node.op_type == "MatMul" || (node.op_type.ends_with("Gemm") && integer_attribute(node, "transB", 0) == 0))
+  if (node.op_type.starts_with("MatMul") ||
+      (node.op_type.ends_with("Gemm") && integer_attribute(node, "transB", 0) == 0))
     product.axis = 1;
   if (product.weight == no_tensor) {
     const OnnxNode* maker = node.inputs.size() > 1 ? producer(node.inputs[1]) : nullptr;

@@ -37,6 +37,7 @@ class ProgramConstants {
   template <class Visit>
   void for_each_number(Visit&& visit) const;
   bool is_known_number(double number, double bound, double smallest) const;
+  bool is_limit(double number) const;
   bool is_mask(const program::Elements& elements) const;
 
   std::map<std::int64_t, std::vector<TensorData>> constants_;  // by number of elements

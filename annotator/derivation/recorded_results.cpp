@@ -31,12 +31,14 @@ void forget_recorded_results(Program& program) {
     };
     each_operand(node, look_at);
     for (const Block& block : node.blocks) each_value_read(block, look_at);
-    if (origin == Origin::constants) return;
     for (const ValueId output : node.outputs) {
       Value& value = program.values[output];
       // The sizes of a parameter do not depend on its elements.
       if (value.type.kind != ValueKind::tensor) continue;
       origins[output] = origin;
+      // A sidecar leaves out large constants.
+      const bool is_left_out = value.known != none_id && !program.constants[value.known].data.bytes.in_memory();
+      if (origin == Origin::constants && !is_left_out) continue;
       if (!is_floating(value.type.dtype) || value.known == none_id || origin == Origin::unknown_buffer) continue;
       Bytes& bytes = program.constants[value.known].data.bytes;
       if (origin == Origin::checkpoint) bytes = Bytes::left_out(bytes.size());

@@ -70,12 +70,27 @@ Wiring::Wiring(const Program& program, const std::vector<ProgramForm>& forms) {
     roles_[static_cast<std::size_t>(operation)] =
         first.try_emplace({module, operations_of_scope[scope]++}, operation).first->second;
   }
+  add_recorded(program);
   std::set<const graph::Graph*> known;
   for (const ProgramForm& form : forms) {
     if (!known.insert(form.graph.get()).second) continue;
     std::unordered_map<graph::GraphValueId, std::set<std::int32_t>> inputs;
     for (std::size_t i = 0; i < form.graph->inputs.size(); ++i) inputs[form.graph->inputs[i]] = {of_input(i)};
     add(*form.graph, std::move(inputs));
+  }
+}
+
+// Adds the operations whose results a recording holds as a constant: other files compute it.
+void Wiring::add_recorded(const Program& program) {
+  for (const Node* node : operations(program)) {
+    each_operand(*node, [&](ValueId id) {
+      const ConstantId recorded = program.values[id].known;
+      if (recorded == none_id) return;
+      for (const std::int32_t source : program.constants[recorded].ops) {
+        sources_[node->origin.op].insert(source);
+        readers_[source].insert(node->origin.op);
+      }
+    });
   }
 }
 
