@@ -136,8 +136,10 @@ bool FileWiring::is_dropped(std::int32_t operation, const IsSaturated& is_satura
     if (is_saturated(*nodes_[i], operation)) return true;
     for (const std::string_view output : nodes_[i]->outputs) {
       const auto& readers = tensors_.readers(output);
-      if (std::ranges::any_of(readers, [&](const OnnxNode* reader) { return is_saturated(*reader, operation); }))
-        return true;
+      const bool is_cut = std::ranges::any_of(readers, [&](const OnnxNode* reader) {
+        return reader->op_type == "QuantizeLinear" && is_saturated(*reader, operation);
+      });
+      if (is_cut) return true;
     }
   }
   return false;

@@ -59,6 +59,14 @@ bool is_integer_sum(std::string_view value, const FileTensors& tensors) {
                              maker_of(cast->inputs[0], "ConvInteger", tensors) != nullptr);
 }
 
+// Returns true for a node that cuts off numbers, or may do so by an attribute. The match places a product also at the
+// activation after it, which a quantiser dropped.
+bool may_cut(const OnnxNode& node) {
+  static const std::set<std::string_view> cutting = {"Clip", "Max", "Min", "Relu"};
+  const bool is_of_integers = node.op_type.starts_with("QLinear") || node.op_type == "QGemm";
+  return cutting.contains(node.op_type) || (!node.domain.empty() && !is_of_integers);
+}
+
 }  // namespace
 
 std::string_view rescaled_sum(const OnnxNode& node, const FileTensors& tensors) {
@@ -117,7 +125,10 @@ std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& 
   std::set<std::int32_t> standing;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!used.contains(nodes[i])) continue;
-    for (const std::int32_t operation : placed[i].operations) standing.insert(program.role_of(operation));
+    for (const std::int32_t operation : placed[i].operations) {
+      const bool is_within = operations.bounds(operation) && !may_cut(*nodes[i]);
+      if (!is_within) standing.insert(program.role_of(operation));
+    }
   }
   for (const std::int32_t operation : operations.computing()) {
     if (standing.contains(program.role_of(operation)) || is_replaced(operation)) continue;
