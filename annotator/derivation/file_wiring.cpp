@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "annotator/derivation/node_counts.h"
 #include "schema/dtype.h"
 #include "schema/element_count.h"
 #include "schema/printable.h"
@@ -38,16 +40,22 @@ FileWiring::FileWiring(const std::vector<const OnnxNode*>& nodes, const onnx_fil
 FileWiring::Source FileWiring::source_of(std::string_view value) const {
   constexpr int longest = 100;  // a chain of movements
   bool is_split = false;
+  std::vector<const OnnxNode*> movements;
   for (int steps = 0; steps < longest; ++steps) {
     const OnnxNode* const maker = tensors_.producer(value);
     if (maker == nullptr) {
       const auto input = inputs_.find(value);
       if (input == inputs_.end()) return {};
-      return {{Wiring::of_input(input->second)}, value, true};
+      return {{Wiring::of_input(input->second)}, value, true, false, false, std::move(movements)};
     }
+    movements.push_back(maker);
     if (is_movement(maker->op_type) && !maker->inputs.empty()) {
       is_split = is_split || maker->op_type == "Split";
       value = maker->inputs[0];
+      continue;
+    }
+    if (const std::string_view sum = rescaled_sum(*maker, tensors_); !sum.empty()) {
+      value = sum;
       continue;
     }
     const auto number = numbers_.find(maker);
@@ -58,7 +66,8 @@ FileWiring::Source FileWiring::source_of(std::string_view value) const {
     const bool embeds = maker->op_type.starts_with("Gather") && !maker->inputs.empty() &&
                         holds_real_numbers(tensors_, maker->inputs[0]);
     const bool computes = is_arithmetic(maker->op_type) || embeds;
-    return {placed.operations, value, placed.is_certain && computes, computes, is_split || placed.share < 1};
+    return {placed.operations,   value, placed.is_certain && computes, computes, is_split || placed.share < 1,
+            std::move(movements)};
   }
   return {};
 }
@@ -118,20 +127,46 @@ bool FileWiring::reads_numbers(std::size_t number) const {
   return source_of(node.inputs[0]).is_arithmetic;
 }
 
-std::string FileWiring::difference(std::size_t number) const {
+std::string FileWiring::difference(std::size_t number, const IsSaturated& is_saturated) const {
   const OnnxNode& node = *nodes_[number];
   if (!placed_[number].is_certain || !is_arithmetic(node.op_type)) return "";
+  const std::vector<std::int32_t>& own = placed_[number].operations;
   for (const std::string_view input : node.inputs) {
     const Source source = source_of(input);
     if (!source.is_certain || source.operations.empty()) continue;
-    const auto& own = placed_[number].operations;
     if (program_.connects(source.operations, own)) continue;
     if (source.is_split && program_.reach(source.operations, own, Wiring::Between::selections)) continue;
     const bool is_input = source.operations[0] < 0;
     if (is_input && program_.reach(source.operations, own, Wiring::Between::conditions)) continue;
+    const auto between = program_.readers_of(source.operations);
+    const bool is_cut = std::ranges::any_of(between, [&](std::int32_t operation) {
+      return program_.connects({operation}, own) && std::ranges::any_of(source.movements, [&](const OnnxNode* each) {
+               return is_saturated(*each, operation);
+             });
+    });
+    if (is_cut) continue;
     return "reads '" + printable(source.value) + "', which its operation does not read";
   }
   return "";
+}
+
+bool FileWiring::is_dropped(std::int32_t operation, const IsSaturated& is_saturated) const {
+  std::set<std::int32_t> roles;
+  for (const std::int32_t source : program_.sources_of({operation})) roles.insert(program_.role_of(source));
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const bool is_before = std::ranges::any_of(
+        placed_[i].operations, [&](std::int32_t each) { return roles.contains(program_.role_of(each)); });
+    if (!is_before) continue;
+    if (is_saturated(*nodes_[i], operation)) return true;
+    for (const std::string_view output : nodes_[i]->outputs) {
+      const auto& readers = tensors_.readers(output);
+      const bool is_cut = std::ranges::any_of(readers, [&](const OnnxNode* reader) {
+        return reader->op_type == "QuantizeLinear" && is_saturated(*reader, operation);
+      });
+      if (is_cut) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace whence::derivation

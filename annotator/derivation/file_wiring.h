@@ -50,8 +50,12 @@ class FileWiring {
     const bool is_known = number != numbers_.end() && placed_[number->second].is_certain;
     return is_known ? placed_[number->second].operations : std::vector<std::int32_t>();
   }
-  // Returns what a node reads that its operations do not; "" if nothing.
-  std::string difference(std::size_t node) const;
+  // Returns what a node reads that its operations do not; "" if nothing. Between both, a quantiser may stand for an
+  // operation that `is_saturated` accepts.
+  using IsSaturated = std::function<bool(const onnx_file::OnnxNode& quantiser, std::int32_t operation)>;
+  std::string difference(std::size_t node, const IsSaturated& is_saturated) const;
+  // Returns true if a quantiser that reads the result of a node before the operation stands for it.
+  bool is_dropped(std::int32_t operation, const IsSaturated& is_saturated) const;
 
  private:
   struct Source {
@@ -60,6 +64,7 @@ class FileWiring {
     bool is_certain = false;               // an input, or the result of a node that is certain and computes numbers
     bool is_arithmetic = false;            // the result of a node that computes numbers
     bool is_split = false;                 // a part of `value`
+    std::vector<const onnx_file::OnnxNode*> movements = {};  // between that result and the value, and the node itself
   };
   Source source_of(std::string_view value) const;
 

@@ -15,11 +15,12 @@
 #include "annotator/derivation/orientation.h"
 #include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/parameter_places.h"
+#include "annotator/derivation/placing.h"
+#include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
 #include "annotator/match/match.h"
-#include "annotator/match/op_class.h"
 #include "annotator/match/reference.h"
 #include "annotator/onnx_file/node_attributes.h"
 #include "schema/printable.h"
@@ -93,12 +94,6 @@ std::vector<std::string> modules_of(const Placed& node, const match::NodeMatch* 
   return {modules.begin(), modules.end()};
 }
 
-// The nodes of a file at their operations.
-struct Placement {
-  std::vector<Placed> placed = {};
-  PackedProducts packed = {};
-};
-
 // Returns true for the choice of rows of a table of angles by positions: by an input that the program does not have, or
 // has under that name.
 bool chooses_angles(const OnnxNode& node, const onnx_file::OnnxGraph& graph, const WrittenOut& written,
@@ -110,119 +105,11 @@ bool chooses_angles(const OnnxNode& node, const onnx_file::OnnxGraph& graph, con
   return is_input && (node.inputs[1] == "position_ids" || !program.input_named(node.inputs[1]));
 }
 
-class Placing {
- public:
-  // All must outlive this object.
-  Placing(const std::vector<const OnnxNode*>& nodes, const match::Reference& reference, const FileTensors& tensors,
-          const std::vector<Derivation>& derivations, const OperationForms& operations)
-      : nodes_(nodes), reference_(reference), tensors_(tensors), derivations_(derivations), operations_(operations) {}
-
-  // `sizes`: the verdicts of Sizes, by node. Changes the units of packed products in the report.
-  Placement run(match::MatchReport& report, const std::vector<NodeFinding>& sizes, const Wiring& wiring,
-                const onnx_file::OnnxGraph& graph, const WrittenOut& written) {
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      Placed place{.is_size = sizes[i].verdict == NodeVerdict::size};
-      if (i < report.nodes.size()) {
-        place_packed(*nodes_[i], report.nodes[i]);
-        for (const match::UnitIndex unit : report.nodes[i].units) place.operations.push_back(unit.number());
-        place.share = share_of(*nodes_[i], tensors_, derivations_);
-        place.is_certain = report.nodes[i].confidence <= origin::Confidence::matched;
-      }
-      placed().push_back(std::move(place));
-    }
-    drop_operations_of_others();
-    // The match is less strict: where its answer does not fit, the wiring is asked.
-    const std::vector<Placed> matched = placed();
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const bool is_asked = sizes[i].verdict != NodeVerdict::size && !placed()[i].operations.empty() &&
-                            !is_movement(nodes_[i]->op_type) && !fits(*nodes_[i], placed()[i].operations);
-      if (is_asked) placed()[i] = {.is_size = placed()[i].is_size};
-    }
-    FileWiring file(nodes_, graph, written, wiring, tensors_, placed());
-    file.place_remaining([&](const OnnxNode& node, std::int32_t operation) { return fits(node, {operation}); });
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (!placed()[i].operations.empty()) continue;
-      const auto readers = nodes_[i]->op_type.ends_with("Mul") ? file.operations_after(i) : std::vector<std::int32_t>();
-      placed()[i] = !readers.empty() && fits(*nodes_[i], readers) ? Placed{readers} : matched[i];
-    }
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (placed()[i].operations.empty()) place_by_parameter(i, sizes[i].verdict);
-      placed()[i].share = share_of(*nodes_[i], tensors_, derivations_);
-      placed()[i].is_plain_product = is_plain_product(*nodes_[i], tensors_, derivations_);
-    }
-    return std::move(placement_);
-  }
-
- private:
-  std::vector<Placed>& placed() { return placement_.placed; }
-  bool fits(const OnnxNode& node, const std::vector<std::int32_t>& operations) const {
-    return misfit(node, operations, reference_).empty();
-  }
-
-  // The match gives a node also the operations before it that the node seems to leave out. One for which another node
-  // stands is not left out.
-  void drop_operations_of_others() {
-    std::set<std::int32_t> alone, standing;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const auto& operations = placed()[i].operations;
-      if (!placed()[i].is_certain || placed()[i].is_size) continue;
-      if (operations.size() == 1) alone.insert(operations[0]);
-      const auto own = operations_.covered(operations, match::op_class(nodes_[i]->op_type));
-      standing.insert(own.begin(), own.end());
-    }
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      auto& operations = placed()[i].operations;
-      if (operations.size() < 2 || placement_.packed.contains(nodes_[i])) continue;
-      auto own = operations_.covered(operations, match::op_class(nodes_[i]->op_type));
-      // What an attention leaves out, it does not do.
-      if (nodes_[i]->op_type == "Attention" && nodes_[i]->domain.empty() && !own.empty()) {
-        operations = std::move(own);
-        continue;
-      }
-      const auto is_of_other = [&](std::int32_t operation) {
-        const bool is_own = std::ranges::find(own, operation) != own.end();
-        return alone.contains(operation) || (!is_own && standing.contains(operation));
-      };
-      if (!std::ranges::all_of(operations, is_of_other)) std::erase_if(operations, is_of_other);
-    }
-  }
-
-  void place_packed(const OnnxNode& node, match::NodeMatch& match) {
-    auto operations =
-        packed_operations(node, tensors_, derivations_, reference_,
-                          [&](const OnnxNode& each, std::int32_t operation) { return fits(each, {operation}); });
-    if (operations.empty()) return;
-    match.units.clear();
-    for (const std::int32_t operation : operations) match.units.push_back(match::UnitIndex(operation));
-    match.confidence = origin::Confidence::matched;
-    placement_.packed.emplace(&node, std::move(operations));
-  }
-
-  // Places a choice of rows or a product at the operations that read its parameter.
-  void place_by_parameter(std::size_t number, NodeVerdict size_verdict) {
-    const OnnxNode& node = *nodes_[number];
-    const bool chooses = size_verdict == NodeVerdict::movement && !is_movement(node.op_type);
-    if (!chooses && !multiplies(node.op_type)) return;
-    for (const std::string_view input : node.inputs) {
-      const auto readers = readers_of_parameter(input, tensors_, derivations_, reference_);
-      if (!readers.empty() && fits(node, readers)) placed()[number] = {readers, !chooses && readers.size() == 1};
-      if (chooses || !placed()[number].operations.empty()) return;
-    }
-  }
-
-  const std::vector<const OnnxNode*>& nodes_;
-  const match::Reference& reference_;
-  const FileTensors& tensors_;
-  const std::vector<Derivation>& derivations_;
-  const OperationForms& operations_;
-  Placement placement_;
-};
-
 // As node_findings(), for a file that is written out.
 std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const WrittenOut& written,
                                      const Program& program, const std::vector<ProgramForm>& forms,
-                                     const FileTensors& tensors, std::vector<Derivation>& derivations,
-                                     std::vector<std::string>& differences) {
+                                     const FileTensors& tensors, Contents& contents,
+                                     std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const match::Reference reference = match::make_reference(program, opset_of(model));
   match::MatchReport report = match_model(model, reference);
@@ -230,19 +117,25 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   const AttentionFit attentions(forms);
   const Wiring wiring(program, forms);
   Sizes sizes(tensors, derivations);
-  std::vector<NodeFinding> findings;
-  for (const OnnxNode* node : nodes) findings.push_back({sizes.add(*node)});
-  Placement placement =
-      Placing(nodes, reference, tensors, derivations, operations).run(report, findings, wiring, model.graph, written);
+  std::vector<NodeVerdict> size_verdicts;
+  for (const OnnxNode* node : nodes) size_verdicts.push_back(sizes.add(*node));
+  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring)
+                            .run(report, size_verdicts, model.graph, written);
   std::vector<Placed>& placed = placement.placed;
   const FileWiring file(nodes, model.graph, written, wiring, tensors, placed);
   const auto products = [&](std::string_view value) {
     return products_before(value, tensors, placement.packed,
                            [&](const OnnxNode& node) { return file.certain_operations_of(node); });
   };
+  const Saturation saturation(tensors, contents);
+  const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
+    const auto bounds = operations.bounds(operation);
+    return bounds && saturation.is_within(quantiser, *bounds);
+  };
   const Surplus surplus(nodes, placed, operations, tensors);
+  std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    NodeFinding& finding = findings[i];
+    NodeFinding& finding = findings.emplace_back(NodeFinding{size_verdicts[i]});
     const auto& own = placed[i].operations;
     finding.modules = modules_of(placed[i], i < report.nodes.size() ? &report.nodes[i] : nullptr, reference);
     const bool is_size = finding.verdict == NodeVerdict::size;
@@ -261,7 +154,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       if (finding.remark.empty()) finding.remark = attentions.difference(*nodes[i], own, tensors, products);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
-      if (finding.remark.empty()) finding.remark = file.difference(i);
+      if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
       finding.verdict = NodeVerdict::operation;
     }
@@ -270,9 +163,12 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
   }
   compare_outputs(model.graph, written, wiring, file, differences);
-  std::ranges::move(
-      dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors, !written.angles.empty()),
-      std::back_inserter(differences));
+  const auto angles = written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(operations, wiring);
+  const auto is_replaced = [&](std::int32_t operation) {
+    return angles.contains(operation) || file.is_dropped(operation, is_saturated);
+  };
+  std::ranges::move(dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors, is_replaced),
+                    std::back_inserter(differences));
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
   const Orientations orientations(forms);
   for (std::size_t i = 0; i < derivations.size(); ++i) {
@@ -301,13 +197,14 @@ void merge(NodeFinding& whole, const NodeFinding& part) {
 
 std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
                                        const std::vector<ProgramForm>& forms, const FileTensors& tensors,
-                                       std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
+                                       Contents& contents, std::vector<Derivation>& derivations,
+                                       std::vector<std::string>& differences) {
   const WrittenOut written = write_out(model);
-  if (!written.model) return findings_of(model, written, program, forms, tensors, derivations, differences);
-  const FileTensors tensors_of_parts(*written.model);
-  const auto parts = findings_of(*written.model, written, program, forms, tensors_of_parts, derivations, differences);
+  if (!written.model) return findings_of(model, written, program, forms, tensors, contents, derivations, differences);
+  const FileTensors parts(*written.model);
+  const auto of_parts = findings_of(*written.model, written, program, forms, parts, contents, derivations, differences);
   std::vector<NodeFinding> findings(onnx_file::all_nodes(model.graph).size(), NodeFinding{NodeVerdict::size});
-  for (std::size_t i = 0; i < parts.size(); ++i) merge(findings[written.nodes[i]], parts[i]);
+  for (std::size_t i = 0; i < of_parts.size(); ++i) merge(findings[written.nodes[i]], of_parts[i]);
   return findings;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,6 +16,7 @@
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"
 #include "annotator/operators/onnx_operators.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence::derivation {
 namespace {
@@ -148,6 +150,28 @@ bool fits(const std::string& name, const std::optional<Setting>& theirs, const s
   return from_front(*theirs, rank) == from_front(*ours, rank);
 }
 
+// Returns the number of a constant scalar; nullopt for other values.
+std::optional<double> number_in(const graph::Graph& graph, graph::GraphValueId value) {
+  if (value == graph::no_value) return std::nullopt;
+  const std::int32_t initializer = graph.values[static_cast<std::size_t>(value)].initializer;
+  if (initializer < 0) return std::nullopt;
+  const auto elements = program::Elements::of(graph.initializers[static_cast<std::size_t>(initializer)].data);
+  return elements && elements->size() == 1 ? std::optional(elements->number(0)) : std::nullopt;
+}
+
+// Returns the bounds of Relu and Clip; nullopt for other operators.
+std::optional<std::pair<double, double>> bounds_of(const graph::Graph& graph, const graph::GraphNode& node) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  if (node.op_type == "Relu") return std::pair(0.0, infinite);
+  if (node.op_type != "Clip") return std::nullopt;
+  const auto stated = [&](std::size_t slot) {
+    return slot < node.inputs.size() && node.inputs[slot] != graph::no_value;
+  };
+  const auto low = stated(1) ? number_in(graph, node.inputs[1]) : -infinite;
+  const auto high = stated(2) ? number_in(graph, node.inputs[2]) : infinite;
+  return low && high ? std::optional(std::pair(*low, *high)) : std::nullopt;
+}
+
 }  // namespace
 
 OperationForms::OperationForms(std::vector<ProgramForm> forms) : forms_(std::move(forms)) {
@@ -231,6 +255,18 @@ std::int64_t OperationForms::count(std::int32_t operation, std::uint16_t op_clas
     if (match::op_class(form.node->op_type) == op_class) largest = std::max(largest, ++counts[form.form]);
   }
   return largest;
+}
+
+std::optional<std::pair<double, double>> OperationForms::bounds(std::int32_t operation) const {
+  const auto found = nodes_.find(operation);
+  std::optional<std::pair<double, double>> bounds;
+  if (found == nodes_.end()) return bounds;
+  for (const FormNode& form : found->second) {
+    if (!is_arithmetic(form.node->op_type)) continue;
+    bounds = bounds_of(*form.graph, *form.node);
+    if (!bounds) return std::nullopt;
+  }
+  return bounds;
 }
 
 std::string OperationForms::exchanged(const OnnxNode& node, const std::vector<std::int32_t>& operations,

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "annotator/derivation/file_tensors.h"
@@ -29,6 +31,11 @@ class OperationForms {
   // Returns the largest number of nodes that a form has for an operation with operators of this class
   // (match/op_class.h).
   std::int64_t count(std::int32_t operation, std::uint16_t op_class) const;
+
+  // Returns true if a form has an operator of this class for the operation.
+  bool has(std::int32_t operation, std::uint16_t op_class) const { return count(operation, op_class) > 0; }
+  // Returns the smallest and largest number of an operation that only cuts off numbers: Relu, Clip; nullopt for others.
+  std::optional<std::pair<double, double>> bounds(std::int32_t operation) const;
 
   // Compares the attributes of a node with those of its operations' nodes that have the same operator. `opset`: the
   // file's. Returns what differs: "axis is 1, not -1 as in the program"; "" if nothing differs or there is no such

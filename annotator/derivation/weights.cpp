@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "annotator/derivation/recorded_results.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/printable.h"
 
@@ -99,9 +100,12 @@ void Weights::compute(const Program& program) {
         return program::cast_tensor(value(name), parameter.data.dtype);
       }
     }
-    return parameter.persistent ? std::nullopt : std::optional(parameter.data);
+    const bool is_known = !parameter.persistent && parameter.data.bytes.in_memory();
+    return is_known ? std::optional(parameter.data) : std::nullopt;
   };
-  for (ComputedValue& each : computed_values(program, value_of)) {
+  Program computing = program;
+  forget_recorded_results(computing);
+  for (ComputedValue& each : computed_values(computing, value_of)) {
     if (find(each.name) != nullptr) continue;
     names_.emplace(each.name, tensors_.size());
     tensors_.push_back({.name = each.name, .data = each.data});
@@ -115,6 +119,7 @@ ParameterStep Weights::step_of(std::size_t index, DType dtype) const {
   if (is_computed(index)) {
     step.parameters = computed_[index - stored_].parameters;
     step.recipe = computed_[index - stored_].recipe;
+    step.readers = computed_[index - stored_].readers;
   }
   return step;
 }

@@ -70,6 +70,7 @@ Wiring::Wiring(const Program& program, const std::vector<ProgramForm>& forms) {
     roles_[static_cast<std::size_t>(operation)] =
         first.try_emplace({module, operations_of_scope[scope]++}, operation).first->second;
   }
+  add_recorded(program);
   std::set<const graph::Graph*> known;
   for (const ProgramForm& form : forms) {
     if (!known.insert(form.graph.get()).second) continue;
@@ -80,6 +81,20 @@ Wiring::Wiring(const Program& program, const std::vector<ProgramForm>& forms) {
       inputs_.push_back(form.graph->values[static_cast<std::size_t>(form.graph->inputs[i])].name);
     }
     add(*form.graph, std::move(inputs));
+  }
+}
+
+// Adds the operations whose results a recording holds as a constant: other files compute it.
+void Wiring::add_recorded(const Program& program) {
+  for (const Node* node : operations(program)) {
+    each_operand(*node, [&](ValueId id) {
+      const ConstantId recorded = program.values[id].known;
+      if (recorded == none_id) return;
+      for (const std::int32_t source : program.constants[recorded].ops) {
+        sources_[node->origin.op].insert(source);
+        readers_[source].insert(node->origin.op);
+      }
+    });
   }
 }
 

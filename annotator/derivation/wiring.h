@@ -46,6 +46,7 @@ class Wiring {
   static std::int32_t of_input(std::size_t index) { return -1 - static_cast<std::int32_t>(index); }
 
  private:
+  void add_recorded(const Program& program);
   void add(const graph::Graph& graph, std::unordered_map<graph::GraphValueId, std::set<std::int32_t>> sources);
 
   std::int32_t module_of(std::int32_t operation) const;
