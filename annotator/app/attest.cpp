@@ -156,6 +156,7 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
         {std::string(name), std::string(node.op_type), found[i].verdict, modules.of(&node), found[i].remark});
   }
   report.absent = std::move(file.absent);
+  report.prefix = std::move(file.prefix);
   report.model = derivation::digests_of(model_path, *file.model);
   report.sources = checkpoint_files(options.weights);
   if (!options.sidecar.empty()) report.sources.push_back(digest_file(options.sidecar));

@@ -41,6 +41,7 @@ struct AttestReport {
   std::vector<AttestedTensor> tensors;
   std::vector<AttestedNode> nodes;
   std::vector<AbsentParameter> absent;
+  std::string prefix;  // of the program's parameters in the checkpoint; their names here are without it
   std::vector<std::string> differences;  // between the results of the file and of the program
   Diagnostics notes;
 

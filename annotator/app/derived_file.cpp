@@ -129,7 +129,8 @@ derivation::Sources DerivedFile::sources(const derivation::Weights& weights,
 DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& from, Diagnostics& notes) {
   DerivedFile file = open_model(model, notes);
   if (!from.sidecar.empty()) file.program = unwrap(read_sidecar(from.sidecar), notes).program;
-  auto weights = derivation::Weights::read(from.weights, file.program ? &*file.program : nullptr, notes);
+  auto weights = derivation::Weights::read(from.weights, file.program ? &*file.program : nullptr, {}, notes);
+  file.prefix = weights.prefix();
   std::optional<derivation::ProgramConstants> constants;
   if (file.program) {
     derivation::remove_wrapper(*file.program, weights);
@@ -173,6 +174,8 @@ DerivedFile read_statement(const std::string& model, const std::string& statemen
     if (needs_expression && !derivation.expression) throw corrupt("has a tensor without its derivation");
     file.derivations.push_back(std::move(derivation));
   }
+  if (stated.predicate.contains("prefix") && stated.predicate["prefix"].is_string())
+    file.prefix = stated.predicate["prefix"].get<std::string>();
   const Json& absent = stated.predicate.contains("absent") ? stated.predicate["absent"] : Json::array();
   for (const Json& row : absent) {
     file.absent.push_back(absent_from(row, corrupt));

@@ -28,6 +28,7 @@ struct DerivedFile {
   std::unique_ptr<derivation::Contents> contents;
   std::vector<derivation::Derivation> derivations;  // in the order of `tensors`
   std::vector<AbsentParameter> absent;
+  std::string prefix;                          // of the checkpoint, removed from the names of the program's parameters
   std::optional<Program> program;              // of the sidecar, if there is one
   std::vector<derivation::ProgramForm> forms;  // of the program
 

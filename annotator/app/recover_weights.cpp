@@ -17,6 +17,7 @@
 #include "annotator/program/tensor_values.h"
 #include "schema/element_count.h"
 #include "schema/files/output_files.h"
+#include "schema/printable.h"
 
 namespace whence::app {
 namespace {
@@ -86,14 +87,22 @@ class Recovery {
     for (const auto& [name, reason] : missing_) {
       if (parameters_.contains(name)) report.missing.erase(name);
     }
+    const auto rename = [&](std::vector<std::string>& names) {
+      for (std::string& name : names) name = name_in_checkpoint(name);
+    };
+    rename(report.several_forms);
+    std::map<std::string, std::string> missing;
+    for (auto& [name, reason] : report.missing) missing.emplace(name_in_checkpoint(name), std::move(reason));
+    report.missing = std::move(missing);
     for (const auto& [name, parameter] : parameters_) {
       auto& list = parameter.origin == Origin::stored        ? report.stored
                    : parameter.origin == Origin::dequantised ? report.dequantised
                                                              : report.equivalent;
-      list.push_back(name);
+      list.push_back(name_in_checkpoint(name));
     }
     for (const AbsentParameter& absent : file_.absent) {
-      if (!missing_.contains(absent.name)) report.left_out.push_back(absent.name);
+      if (missing_.contains(absent.name)) continue;
+      (is_elsewhere(absent) ? report.elsewhere : report.left_out).push_back(name_in_checkpoint(absent.name));
     }
     return report;
   }
@@ -104,20 +113,38 @@ class Recovery {
     for (const auto& [name, parameter] : parameters_) {
       const std::size_t size = static_cast<std::size_t>(element_count(parameter.dims)) * size_of(parameter.dtype);
       const auto make = [this, &parameter = parameter] { return value(parameter).bytes; };
-      tensors.push_back(
-          {.name = name, .data = {parameter.dtype, parameter.dims, Bytes::computed_when_written(size, make)}});
+      tensors.push_back({.name = name_in_checkpoint(name),
+                         .data = {parameter.dtype, parameter.dims, Bytes::computed_when_written(size, make)}});
     }
     for (const AbsentParameter& absent : file_.absent) {
-      if (missing_.contains(absent.name)) continue;
+      if (missing_.contains(absent.name) || is_elsewhere(absent)) continue;
       const auto numbers = std::vector(static_cast<std::size_t>(element_count(absent.dims)), *absent.number);
       const TensorData in_double{DType::float64, absent.dims,
                                  Bytes::copy_of(numbers.data(), numbers.size() * sizeof(double))};
-      tensors.push_back({.name = absent.name, .data = program::cast_tensor(in_double, absent.dtype).value()});
+      tensors.push_back(
+          {.name = name_in_checkpoint(absent.name), .data = program::cast_tensor(in_double, absent.dtype).value()});
     }
     return tensors;
   }
 
  private:
+  bool is_of_program(const std::string& name) const {
+    return std::ranges::any_of(file_.program->parameters, [&](const whence::Parameter& each) {
+      return each.name == name || std::ranges::find(each.aliases, name) != each.aliases.end();
+    });
+  }
+
+  // Returns true for a parameter of another part of the checkpoint's model than the one that was recorded. If no name
+  // of the checkpoint is in the program, nothing is known about its parts.
+  bool is_elsewhere(const AbsentParameter& absent) const {
+    return file_.program && !is_of_program(absent.name) &&
+           std::ranges::any_of(parameters_, [&](const auto& each) { return is_of_program(each.first); });
+  }
+
+  std::string name_in_checkpoint(const std::string& name) const {
+    return file_.program && is_of_program(name) ? file_.prefix + name : name;
+  }
+
   void add(TensorNumber number, const Expression& expression) {
     const auto* step = std::get_if<QuantiseStep>(&expression.step);
     const auto* bias = std::get_if<derivation::QuantiseBiasStep>(&expression.step);
@@ -193,6 +220,7 @@ class Recovery {
     const bool all_known = std::ranges::none_of(
         file_.derivations, [](const Derivation& each) { return each.verdict == derivation::Verdict::unaccounted; });
     for (const AbsentParameter& absent : file_.absent) {
+      if (is_elsewhere(absent)) continue;
       // A norm counts its batches, for training alone.
       const bool is_counter = is_integral(absent.dtype) && absent.dims.empty() && absent.number;
       const bool is_neutral = absent.number && (*absent.number == 0 || *absent.number == 1);
@@ -330,6 +358,15 @@ class Recovery {
   std::vector<std::string> several_forms_;
 };
 
+// torch.load and other readers choose the form of a file by its name.
+void require_safetensors(const std::string& path) {
+  if (path.empty() || path.ends_with(".safetensors")) return;
+  throw Error(Code::usage, "the state dict is written as safetensors, and '" + printable(path) + "' has another ending",
+              "choose a name that ends with .safetensors; for a file of torch.save: "
+              "torch.save(safetensors.torch.load_file(...), ...)",
+              {.stage = "command line"});
+}
+
 void require_new(const std::string& path) {
   if (path.empty() || !std::filesystem::exists(path)) return;
   throw Error(Code::cannot_write, "the file exists", "choose another name, or pass --overwrite to replace it",
@@ -343,6 +380,7 @@ RecoverReport recover_weights(const std::string& model, const RecoverOptions& op
                                          {"--base", options.base},
                                          {"--statement", options.statement},
                                          {"the sidecar", options.sidecar}};
+  require_safetensors(options.output);
   require_separate(inputs, {{"--output", options.output}}, "");
   if (!options.overwrite) require_new(options.output);
   Diagnostics notes;

@@ -23,6 +23,7 @@ struct RecoverReport {
   std::vector<std::string> left_out = {};       // not in the file, because all elements were one number
   std::vector<std::string> equivalent = {};     // of a folded norm and its product: other numbers with the same effect
   std::vector<std::string> several_forms = {};  // also in the file with less precise numbers, for other readers
+  std::vector<std::string> elsewhere = {};      // of parts of the checkpoint's model that were not recorded
   std::map<std::string, std::string> missing = {};  // with the reason
   Diagnostics notes = {};
 };

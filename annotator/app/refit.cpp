@@ -13,6 +13,7 @@
 #include "annotator/derivation/element_views.h"
 #include "annotator/derivation/evaluate.h"
 #include "annotator/derivation/low_rank_inputs.h"
+#include "annotator/derivation/tied_adapter.h"
 #include "annotator/derivation/unsaved_buffers.h"
 #include "annotator/onnx_file/tensor_rewrite.h"
 #include "annotator/program/tensor_values.h"
@@ -30,6 +31,9 @@ using derivation::ParameterStep;
 using derivation::Verdict;
 using derivation::Weights;
 
+constexpr const char* tied_remedy =
+    "merge the adapter with PEFT (merge_and_unload), which changes all, and pass the merged checkpoint with --weights";
+
 class Refit {
  public:
   // `base`: the first checkpoint; null if it is not at hand.
@@ -46,6 +50,9 @@ class Refit {
       if (groups) scales_->emplace(scales_key(step->scheme, expression->inputs.at(0)), std::move(*groups));
     }
   }
+
+  // Explains parameters that differ by an adapter.
+  void explain_adapter() { is_adapted_ = true; }
 
   // Adds the products of an adapter as nodes.
   void add_products(const derivation::Adapter& adapter) {
@@ -220,13 +227,23 @@ class Refit {
     for_each_name(step, [&](const std::string& name) { used.insert(name); });
     for (const std::string& equal : step.equals) {
       const TensorData* const other = weights_.find(equal);
+      const int tied_reads = file_.program ? derivation::reads_of_tied(*file_.program, equal) : 0;
+      // A checkpoint may have tied parameters under one of their names only.
+      if (other == nullptr && tied_reads > 0) continue;
       const bool still_equal =
           other != nullptr && other->dtype == found->dtype &&
           derivation::text_of(weights_.value(equal)) == derivation::text_of(weights_.value(step.name));
       if (still_equal) continue;
-      refuse("the tensor '" + printable(tensor) + "' stands for the parameters '" + printable(step.name) + "' and '" +
-                 printable(equal) + "', which were equal and no longer are",
-             "export the new model; or refit a file whose nodes name their modules (whence annotate)");
+      const std::string stands_for = "the tensor '" + printable(tensor) + "' stands for the parameters '" +
+                                     printable(step.name) + "' and '" + printable(equal) + "', which were equal";
+      if (tied_reads > 1 && is_adapted_) {
+        refuse(stands_for + "; they are one parameter of the model, which " + std::to_string(tied_reads) +
+                   " operations read, and the adapter changes one of them",
+               tied_remedy);
+      } else {
+        refuse(stands_for + " and no longer are",
+               "export the new model; or refit a file whose nodes name their modules (whence annotate)");
+      }
       return;
     }
   }
@@ -239,6 +256,7 @@ class Refit {
   const DerivedFile& file_;
   const Weights& weights_;
   const Weights* base_;
+  bool is_adapted_ = false;
   Place place_;
   Diagnostics problems_;
   std::optional<derivation::LowRankInputs> products_;
@@ -254,6 +272,15 @@ void orient(derivation::Adapter& adapter, const Program& program) {
     if (module.type.ends_with("Conv1D")) found->second.transposed = true;
     if (module.type.ends_with(".Linear")) found->second.transposed = false;
   }
+}
+
+void require_untied(const std::vector<std::string>& problems, const std::string& adapter) {
+  Diagnostics errors;
+  for (const std::string& problem : problems) {
+    const Error error(Code::weights_mismatch, problem, tied_remedy, {.file = adapter, .stage = "refit"});
+    errors.push_back(error.diagnostics().front());
+  }
+  if (!errors.empty()) throw Error(errors);
 }
 
 }  // namespace
@@ -278,23 +305,27 @@ RefitReport refit(const std::string& model, const RefitOptions& options) {
   DerivedFile file = derived_file(model, {options.base, options.sidecar}, options.statement, notes);
   if (!file.program && !options.sidecar.empty()) file.program = unwrap(read_sidecar(options.sidecar), notes).program;
   const Program* const program = file.program ? &*file.program : nullptr;
-  Weights weights = Weights::read(options.weights.empty() ? options.base : options.weights, program, notes);
+  Weights weights =
+      Weights::read(options.weights.empty() ? options.base : options.weights, program, file.prefix, notes);
   derivation::Adapter adapter, inputs_of_adapter;
   if (!options.lora.empty()) adapter = derivation::read_adapter(options.lora, notes);
   if (program != nullptr) orient(adapter, *program);
   const std::int64_t adapted = adapter.size();
   weights.require_fit(adapter, options.lora);
   if (options.lora_as_inputs) inputs_of_adapter.products = std::exchange(adapter.products, {});
+  if (program != nullptr) require_untied(extend_to_tied_names(adapter, *program, weights), options.lora);
   weights.adapt(std::move(adapter));
   if (file.program) {
     derivation::complete_unsaved_buffers(*file.program, weights, *file.tensors, *file.contents);
     weights.compute(*file.program);
   }
   std::optional<Weights> other;  // the first checkpoint, if it is not the one with the new weights
-  if (!options.base.empty() && !options.weights.empty()) other = Weights::read(options.base, program, notes);
+  if (!options.base.empty() && !options.weights.empty())
+    other = Weights::read(options.base, program, file.prefix, notes);
   const Weights* const base = other ? &*other : options.base.empty() ? nullptr : &weights;
   Refit refit(file, weights, base, model);
   if (options.keep_scales) refit.keep_scales();
+  if (adapted > 0) refit.explain_adapter();
   if (options.lora_as_inputs) refit.add_products(inputs_of_adapter);
   RefitReport report = refit.check();
   report.adapted = adapted;

@@ -80,17 +80,18 @@ std::string statement_of(const AttestReport& report) {
     if (!node.remark.empty()) json["remark"] = node.remark;
     nodes.push_back(std::move(json));
   }
-  const Json statement = {{"_type", derivation::statement_type},
-                          {"subject", digests_json(report.model)},
-                          {"predicateType", derivation::predicate_type},
-                          {"predicate",
-                           {{"producer", "whence " WHENCE_VERSION},
-                            {"sources", digests_json(report.sources)},
-                            {"totals", totals_json(report)},
-                            {"tensors", tensors},
-                            {"nodes", nodes},
-                            {"absent", absent_json(report.absent)},
-                            {"differences", report.differences}}}};
+  Json statement = {{"_type", derivation::statement_type},
+                    {"subject", digests_json(report.model)},
+                    {"predicateType", derivation::predicate_type},
+                    {"predicate",
+                     {{"producer", "whence " WHENCE_VERSION},
+                      {"sources", digests_json(report.sources)},
+                      {"totals", totals_json(report)},
+                      {"tensors", tensors},
+                      {"nodes", nodes},
+                      {"absent", absent_json(report.absent)},
+                      {"differences", report.differences}}}};
+  if (!report.prefix.empty()) statement["predicate"]["prefix"] = report.prefix;
   return json_text(statement) + "\n";
 }
 

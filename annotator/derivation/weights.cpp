@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "annotator/derivation/checkpoint_names.h"
 #include "annotator/derivation/recorded_results.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/printable.h"
@@ -24,55 +25,38 @@ Weights::Weights(std::vector<checkpoint::CheckpointTensor> tensors)
 
 namespace {
 
-// Returns the prefix with which the checkpoint has every parameter of the program; "" if there is none.
-std::string common_prefix(const std::vector<checkpoint::CheckpointTensor>& tensors, const Program& program) {
-  std::set<std::string, std::less<>> names;
-  for (const auto& tensor : tensors) {
-    names.insert(tensor.name);
-    names.insert(tensor.aliases.begin(), tensor.aliases.end());
+// Returns an entry for each name of a tied tensor, as a file has them that does not store tied tensors once.
+std::vector<checkpoint::CheckpointTensor> with_all_names(std::vector<checkpoint::CheckpointTensor> tensors) {
+  std::vector<checkpoint::CheckpointTensor> all;
+  for (checkpoint::CheckpointTensor& tensor : tensors) {
+    const std::vector<std::string> aliases = std::exchange(tensor.aliases, {});
+    for (const std::string& alias : aliases) all.push_back({.name = alias, .data = tensor.data});
+    all.push_back(std::move(tensor));
   }
-  std::vector<const Parameter*> wanted;
-  for (const Parameter& parameter : program.parameters) {
-    if (parameter.persistent) wanted.push_back(&parameter);
-  }
-  const auto has_all = [&](const std::string& prefix) {
-    return std::ranges::all_of(wanted, [&](const Parameter* each) {
-      const auto is_known = [&](const std::string& name) { return names.contains(prefix + name); };
-      return is_known(each->name) || std::ranges::any_of(each->aliases, is_known);
-    });
-  };
-  if (wanted.empty() || has_all("")) return "";
-  for (const std::string& name : names) {
-    const std::string ending = "." + wanted.front()->name;
-    if (!name.ends_with(ending)) continue;
-    std::string prefix = name.substr(0, name.size() - ending.size() + 1);
-    if (has_all(prefix)) return prefix;
-  }
-  return "";
+  return all;
 }
 
 }  // namespace
 
-Weights Weights::read(const std::string& path, const Program* program, Diagnostics& notes) {
-  std::vector<checkpoint::CheckpointTensor> tensors = checkpoint::read_checkpoint(path, notes);
-  const std::string prefix = program == nullptr ? "" : common_prefix(tensors, *program);
-  const auto shorten = [&](std::string& name) {
-    if (name.starts_with(prefix)) name = name.substr(prefix.size());
-  };
-  for (auto& tensor : tensors) {
-    shorten(tensor.name);
-    std::ranges::for_each(tensor.aliases, shorten);
-  }
-  return Weights(std::move(tensors));
+Weights Weights::read(const std::string& path, const Program* program, const std::optional<std::string>& prefix,
+                      Diagnostics& notes) {
+  std::vector<checkpoint::CheckpointTensor> tensors = with_all_names(checkpoint::read_checkpoint(path, notes));
+  if (program == nullptr) return Weights(std::move(tensors));
+  std::string removed = prefix_of(tensors, *program, prefix);
+  remove_prefix(tensors, removed, *program);
+  add_tied_names(tensors, *program);
+  Weights weights(std::move(tensors));
+  weights.prefix_ = std::move(removed);
+  return weights;
 }
 
 const TensorData* Weights::find(std::string_view name) const {
-  const auto found = names_.find(name);
-  return found == names_.end() ? nullptr : &tensors_[found->second].data;
+  const auto found = entry(name);
+  return found ? &tensors_[*found].data : nullptr;
 }
 
 TensorData Weights::value(std::string_view name) const {
-  const std::size_t index = names_.find(name)->second;
+  const std::size_t index = entry(name).value();
   const auto complete = replaced_.find(index);
   const TensorData& data = complete == replaced_.end() ? tensors_[index].data : complete->second;
   const auto product = adapters_.find(index);
@@ -116,6 +100,7 @@ void Weights::compute(const Program& program) {
 
 ParameterStep Weights::step_of(std::size_t index, DType dtype) const {
   ParameterStep step{.name = tensors_[index].name, .dtype = dtype, .dims = tensors_[index].data.shape};
+  step.same_bytes = tensors_[index].aliases;
   if (is_computed(index)) {
     step.parameters = computed_[index - stored_].parameters;
     step.recipe = computed_[index - stored_].recipe;
@@ -124,9 +109,16 @@ ParameterStep Weights::step_of(std::size_t index, DType dtype) const {
   return step;
 }
 
+std::optional<std::size_t> Weights::entry(std::string_view name) const {
+  auto found = names_.find(name);
+  if (found == names_.end() && !prefix_.empty() && name.starts_with(prefix_)) {
+    found = names_.find(name.substr(prefix_.size()));
+  }
+  return found == names_.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::size_t Weights::index_of(std::string_view name) const {
-  const auto found = names_.find(name);
-  if (found != names_.end()) return found->second;
+  if (const auto found = entry(name)) return *found;
   throw Error(Code::weights_mismatch,
               "the adapter changes '" + printable(name) + "', which the checkpoint does not have",
               "pass the checkpoint that the adapter was trained on", {.stage = "refit"});

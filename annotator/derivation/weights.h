@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +20,13 @@ namespace whence::derivation {
 class Weights {
  public:
   explicit Weights(std::vector<checkpoint::CheckpointTensor> tensors);
-  // Reads a checkpoint. `program` may be null; if it is a part of the checkpoint's model, `encoder`, or was saved in a
-  // wrapper, the prefix of its names is removed. Throws the errors of read_checkpoint().
-  static Weights read(const std::string& path, const Program* program, Diagnostics& notes);
+  // Reads a checkpoint. Tied parameters are one tensor for each of their names. `program` may be null; otherwise
+  // tensors get its names (checkpoint_names.h). `prefix`: that of another checkpoint of the same model; nullopt if
+  // unknown. Throws the errors of read_checkpoint().
+  static Weights read(const std::string& path, const Program* program, const std::optional<std::string>& prefix,
+                      Diagnostics& notes);
+  // Returns what was removed from the names of the program's parameters.
+  const std::string& prefix() const { return prefix_; }
 
   // Throws Error(weights_mismatch) for a parameter of the adapter that is unknown or has other sizes. `path`: the
   // adapter's, for the message.
@@ -41,16 +46,21 @@ class Weights {
   const std::vector<checkpoint::CheckpointTensor>& tensors() const { return tensors_; }
   // Returns the tensor of the checkpoint with this name or alias; null if there is none.
   const TensorData* find(std::string_view name) const;
+  // Returns the name of the tensor with this name or alias. Requires find(name).
+  const std::string& tensor_name(std::string_view name) const { return tensors_[entry(name).value()].name; }
   // Lets the kernel drop the pages of tensors that were read; they are read again when they are needed.
   void release() const;
   // Returns the tensor with the adapter's changes. Requires find(name).
   TensorData value(std::string_view name) const;
 
  private:
+  // Returns the index of the tensor with this name, alias or name before its prefix was removed.
+  std::optional<std::size_t> entry(std::string_view name) const;
   std::size_t index_of(std::string_view name) const;
 
   std::vector<checkpoint::CheckpointTensor> tensors_;
   FlatMap<std::string, std::size_t> names_;
+  std::string prefix_;
   std::size_t stored_ = 0;                      // tensors of the checkpoint
   std::vector<ComputedValue> computed_;         // of the tensors after them, without data
   std::map<std::size_t, LowRank> adapters_;     // by index of the tensor

@@ -6,7 +6,8 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,6 +87,20 @@ class WhenceWarning(UserWarning):
 
 def error(code: str, name: str, message: str, remedy: str, **where: str) -> WhenceError:
     return WhenceError([Diagnostic(code, name, "error", message, remedy, where)])
+
+
+@contextmanager
+def renamed_in_errors(path: str | os.PathLike[str], name: str) -> Iterator[None]:
+    """Replaces the path of a temporary file in the errors of the block: it is removed before the user reads them."""
+    def rename(text: Any) -> Any:
+        return text.replace(os.fspath(path), name) if isinstance(text, str) else text
+
+    try:
+        yield
+    except WhenceError as failure:
+        raise WhenceError([replace(entry, message=rename(entry.message), remedy=rename(entry.remedy),
+                                   where={key: rename(value) for key, value in entry.where.items()})
+                           for entry in failure.diagnostics]) from failure.__cause__
 
 
 def require_list(value: object) -> None:

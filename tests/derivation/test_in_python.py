@@ -1,8 +1,11 @@
 """whence.attest, whence.refit and whence.weights."""
 
+import tempfile
+
 import numpy as np
 import onnx
 import pytest
+import torch
 import whence
 from safetensors.numpy import load_file
 
@@ -62,6 +65,29 @@ def test_weights_come_back(files_of, tmp_path):
     assert all(found[name].tobytes() == expected[name].tobytes() for name in found)
 
 
-def test_something_else_is_no_checkpoint(files_of):
-    with pytest.raises(whence.WhenceError, match="int is not a checkpoint"):
-        whence.attest(files_of("series").export("dynamo"), 3)
+@pytest.mark.parametrize("form", [
+    lambda model: torch.export.export(model, models.inputs_of("series")),
+    lambda model: {name: each.numpy() for name, each in model.state_dict().items()}], ids=["exported program", "numpy"])
+def test_other_checkpoints_in_memory(files_of, form):
+    files = files_of("series")
+    assert whence.attest(files.export("dynamo"), form(files.model), sidecar=files.sidecar).accounted
+    other = whence.attest(files.export("dynamo"), form(models.model_of("series", 1)), sidecar=files.sidecar)
+    assert not other.accounted and "head.bias" in other.unaccounted
+
+
+@pytest.mark.parametrize("checkpoint, code, words", [
+    (3, "E0101", "int, which is not a checkpoint"), ({}, "E0101", "no tensors"), ({"epoch": 3}, "E0203", "weights (dict)"),
+    ({"head.weight": torch.empty(3, device="meta")}, "E0101", "no numbers")])
+def test_something_else_is_no_checkpoint(files_of, checkpoint, code, words):
+    with pytest.raises(whence.WhenceError) as caught:
+        whence.attest(files_of("series").export("dynamo"), checkpoint)
+    assert caught.value.code == code and words in str(caught.value) and tempfile.gettempdir() not in str(caught.value)
+
+
+def test_values_of_another_model_name_the_file(files_of, tmp_path):
+    files = files_of("series")
+    other = torch.nn.Sequential(torch.nn.Linear(3, 4))
+    whence.record_values(other, (torch.ones(2, 3),), tmp_path / "values.safetensors", operations=True)
+    with pytest.raises(whence.WhenceError) as caught:
+        whence.attest(files.export("dynamo"), files.weights, sidecar=files.sidecar, values=tmp_path / "values.safetensors")
+    assert caught.value.code == "E0206" and f"no module of {files.export('dynamo')} has" in str(caught.value)

@@ -99,6 +99,12 @@ def test_the_text_tells_what_is_missing(files_of):
     assert "missing: first.weight: a norm was folded into it (--split-norms gives equivalent ones)" in text
 
 
+@pytest.mark.parametrize("name", ["state.pt", "state", "model.safetensors.bin"])
+def test_another_ending_is_refused_before_any_work(tmp_path, name):
+    result = run("weights", "missing.onnx", "--base", "missing.safetensors", "-o", tmp_path / name, code=2)
+    assert "E0101" in result.stderr and ".safetensors" in result.stderr and "torch.save" in result.stderr
+
+
 def test_an_existing_file_stays(files_of, tmp_path):
     files = files_of("series")
     target = tmp_path / "state.safetensors"

@@ -41,6 +41,7 @@ ExitCode run(int argc, char** argv) {
                 {"left_out", report.left_out},
                 {"equivalent", report.equivalent},
                 {"several_forms", report.several_forms},
+                {"elsewhere", report.elsewhere},
                 {"missing", report.missing}},
                report.notes);
   } else {
@@ -52,6 +53,7 @@ ExitCode run(int argc, char** argv) {
     print(report.dequantised, "computed from integers and their scales");
     print(report.left_out, "that the file left out, because all elements were one number");
     print(report.equivalent, "of folded norms and their products, with other numbers that have the same effect");
+    print(report.elsewhere, "of other parts of the checkpoint's model");
     for (const std::string& name : report.several_forms) {
       std::cout << "in several forms: " << printable(name)
                 << ": other readers get less precise numbers from the file\n";

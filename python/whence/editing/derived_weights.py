@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
-from ..base.optional_packages import import_optional
 from ..base.report_printing import Bar, Printed, Table, counted
 from ..command.process import run_json
-from ..errors import error
+from ..files.checkpoint_files import Checkpoint, checkpoint_file
 from ..files.model_files import Model, takes_models
 from . import attested_statement
 
 if TYPE_CHECKING:
-    import torch
-
     from ..numerics.attested_numbers import AttestedNumbers
     from ..numerics.file_inputs import ExtraInputs, InputNames
-
-    # A path of safetensors, shards, a file of torch.save or a folder; a model or its state dict.
-    Checkpoint = Union[str, os.PathLike[str], Mapping[str, torch.Tensor], torch.nn.Module]
-else:
-    Checkpoint = Any
 
 _UNACCOUNTED = "unaccounted"
 
@@ -107,6 +96,7 @@ class RecoveredWeights(Printed):
     dequantised: tuple[str, ...]    # float32, from integers and their scales
     left_out: tuple[str, ...]       # not in the file, because all elements were one number
     equivalent: tuple[str, ...]     # of folded norms and their products: other numbers with the same effect
+    elsewhere: tuple[str, ...]      # of parts of the checkpoint's model that were not recorded
     several_forms: tuple[str, ...]  # also in the file with less precise numbers, for other readers
     missing: dict[str, str]         # with the reason
 
@@ -116,7 +106,7 @@ class RecoveredWeights(Printed):
 
     def _table(self) -> Table:
         counts = {"stored": self.stored, "dequantised": self.dequantised, "left out": self.left_out,
-                  "equivalent": self.equivalent, "missing": self.missing}
+                  "equivalent": self.equivalent, "elsewhere": self.elsewhere, "missing": self.missing}
         return Table(("", "parameters"), [(name, len(names)) for name, names in counts.items()])
 
 
@@ -128,7 +118,7 @@ def attest(model: Model, weights: Checkpoint, *, sidecar: str | os.PathLike[str]
     """Proves where each tensor of an ONNX file comes from: computes it again from a checkpoint.
 
     weights  the checkpoint: safetensors, an index of shards, a file of ``torch.save``, a folder with one of them; or a
-             model or state dict, whose digest is then that of a temporary file.
+             model, a torch.export.ExportedProgram or a state dict, whose digest is then that of a temporary file.
     sidecar  the sidecar of the model, for nodes and constants, which are unaccounted without it.
     values   the file of ``record_values``: runs the file on its inputs, and compares its values as ``accuracy`` does, with
              ``tolerance``, ``input_names`` and ``extra_inputs``. Needs the sidecar.
@@ -137,7 +127,7 @@ def attest(model: Model, weights: Checkpoint, *, sidecar: str | os.PathLike[str]
     Raises WhenceError for unreadable files, and with ``values`` like ``accuracy``; nothing is written then.
     """
     numbers = None
-    with _checkpoint(weights) as path:
+    with checkpoint_file(weights, "weights") as path:
         if values is None:
             options = _given(("--sidecar", sidecar), ("-o", output), ("--bom", bom))
             raw = run_json("attest", model, "--weights", path, *options, accepted=(0, 1))
@@ -176,7 +166,7 @@ def refit(model: Model, weights: Checkpoint | None = None, *, base: Checkpoint |
     options = _given(("--statement", statement), ("--lora", lora), ("--sidecar", sidecar), ("-o", output))
     flags = (("--lora-as-inputs", lora_as_inputs), ("--keep-scales", keep_scales), ("--overwrite", overwrite))
     options += [flag for flag, is_set in flags if is_set]
-    with _checkpoint(weights) as new, _checkpoint(base) as old:
+    with checkpoint_file(weights, "weights") as new, checkpoint_file(base, "base") as old:
         raw = run_json("refit", model, *_given(("--weights", new), ("--base", old)), *options)
     return RefitReport(Path(output) if output else None, raw["replaced"], raw["constants"], raw["calibrated"],
                        tuple(raw["bounded"]), tuple(raw["unused"]), raw["adapted"], raw["products"])
@@ -200,30 +190,13 @@ def weights(model: Model, base: Checkpoint | None = None, *, statement: str | os
     """
     options = _given(("--statement", statement), ("--sidecar", sidecar), ("-o", output))
     options += [flag for flag, is_set in (("--split-norms", split_norms), ("--overwrite", overwrite)) if is_set]
-    with _checkpoint(base) as path:
+    with checkpoint_file(base, "base") as path:
         raw = run_json("weights", model, *_given(("--base", path)), *options, accepted=(0, 1))
     return RecoveredWeights(Path(output) if output else None, tuple(raw["stored"]), tuple(raw["dequantised"]),
-                            tuple(raw["left_out"]), tuple(raw["equivalent"]), tuple(raw["several_forms"]),
+                            tuple(raw["left_out"]), tuple(raw["equivalent"]), tuple(raw["elsewhere"]),
+                            tuple(raw["several_forms"]),
                             raw["missing"])
 
 
 def _given(*options: tuple[str, Any]) -> list[Any]:
     return [word for option, value in options if value is not None for word in (option, value)]
-
-
-@contextmanager
-def _checkpoint(weights: Checkpoint | None) -> Iterator[str | os.PathLike[str] | None]:
-    """Yields the path of a checkpoint, which is temporary for a model or a state dict. Raises WhenceError E0101 for
-    anything else."""
-    if weights is None or isinstance(weights, (str, os.PathLike)):
-        yield weights
-        return
-    state = weights.state_dict() if hasattr(weights, "state_dict") else weights
-    if not isinstance(state, Mapping):
-        raise error("E0101", "usage", f"{type(weights).__name__} is not a checkpoint",
-                    "pass a path, a model or its state dict")
-    torch = import_optional("torch", "a state dict")
-    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        path = Path(folder) / "state.pt"
-        torch.save(dict(state), path)
-        yield path

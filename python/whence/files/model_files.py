@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
-from ..errors import WhenceError, error
+from ..errors import error, renamed_in_errors
 from . import memory_edits
 
 if TYPE_CHECKING:
@@ -106,10 +106,8 @@ def edited(model: Any, argument: str = "model") -> Iterator[str]:
 def _temporary_file(name: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)[:_MAX_NAME].strip('.') or 'model'}.onnx"
-        try:
+        with renamed_in_errors(path, path.name):
             yield path
-        except WhenceError as failure:  # the file is removed before the user reads the message
-            raise WhenceError([_without_path(entry, path) for entry in failure.diagnostics]) from failure.__cause__
 
 
 def is_in_memory(model: Any) -> bool:
@@ -167,12 +165,3 @@ def _require_file(model: Any, written: str) -> None:
     if not isinstance(model, (str, os.PathLike)):
         raise error("E0101", "usage", "a model in memory has no file to write to",
                     f"pass {written}='model.onnx'")
-
-
-def _without_path(diagnostic: Any, path: Path) -> Any:
-    """Replaces the path of the temporary file with its name, which is the graph's."""
-    def shorten(text: Any) -> Any:
-        return text.replace(str(path), path.name) if isinstance(text, str) else text
-
-    return replace(diagnostic, message=shorten(diagnostic.message), remedy=shorten(diagnostic.remedy),
-                   where={key: shorten(value) for key, value in diagnostic.where.items()})

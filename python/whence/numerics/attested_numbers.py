@@ -13,7 +13,7 @@ import torch
 
 from ..base.optional_packages import import_optional
 from ..base.report_printing import counted
-from ..errors import error
+from ..errors import error, renamed_in_errors
 from ..values.value_file import Recorded, Values
 from . import annotated_file, file_inputs, measurements, tensor_differences
 from .annotated_file import File
@@ -77,7 +77,8 @@ def measure(model: str | os.PathLike[str], values: str | os.PathLike[str], sidec
     a value inside may be right although no output depends on it. ``weight_dtypes``: those of the file's tensors that are no
     constants. Raises WhenceError like ``accuracy``."""
     recorded = recorded_of(values)
-    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder, \
+            renamed_in_errors(Path(folder) / Path(model).name, os.fspath(model)):
         # Changed weights are findings, not errors. Names of nodes stay those of the statement.
         file = annotated_file.read(annotated_file.annotated_copy(
             model, Path(folder), "--sidecar", sidecar, "--allow-different-weights", "--no-names"))
