@@ -22,7 +22,7 @@ struct Placed {
   bool is_certain = false;                    // by the match
   bool is_size = false;                       // computes sizes: says nothing about the program's values
   double share = 1;                           // of the operation's channels that the node computes
-  bool is_plain_product = false;              // a product with a weight into which nothing was folded
+  bool is_plain = false;                      // a product or norm into which nothing was folded
 };
 
 class FileWiring {

@@ -149,11 +149,13 @@ std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& 
   const std::set<const OnnxNode*> used = used_nodes(graph, tensors);
   std::set<std::int32_t> standing;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!used.contains(nodes[i])) continue;
+    if (!used.contains(nodes[i]) || is_movement(nodes[i]->op_type)) continue;
     const auto op_class = match::op_class(nodes[i]->op_type);
-    auto own = operations.with_joined(placed[i].operations, op_class);
-    if (placed[i].is_plain_product && !operations.covered(own, op_class).empty())
-      own = operations.covered(own, op_class);
+    auto own = placed[i].operations;
+    // The match gives a node also operations beside it for which no node stands.
+    const auto covered = operations.covered(own, op_class);
+    if (placed[i].is_plain && !covered.empty()) own = covered;
+    own = operations.with_joined(std::move(own), op_class);
     for (const std::int32_t operation : own) {
       const bool is_within = operations.bounds(operation) && !may_cut(*nodes[i]);
       if (!is_within) standing.insert(program.role_of(operation));

@@ -96,8 +96,9 @@ double share_of(const OnnxNode& node, const FileTensors& tensors, const std::vec
   return 1;
 }
 
-bool is_plain_product(const OnnxNode& node, const FileTensors& tensors, const std::vector<Derivation>& derivations) {
-  if (!multiplies(node.op_type) || !node.domain.empty()) return false;
+bool is_plain(const OnnxNode& node, const FileTensors& tensors, const std::vector<Derivation>& derivations) {
+  const bool is_norm = node.op_type.ends_with("Normalization");
+  if ((!multiplies(node.op_type) && !is_norm) || !node.domain.empty()) return false;
   bool has_weight = false;
   for (const std::string_view input : node.inputs) {
     const TensorNumber tensor = constant_of(input, tensors);

@@ -32,9 +32,8 @@ std::vector<std::int32_t> packed_operations(const onnx_file::OnnxNode& node, con
 double share_of(const onnx_file::OnnxNode& node, const FileTensors& tensors,
                 const std::vector<Derivation>& derivations);
 
-// Returns true for a product of a standard operator with a parameter, into which neither a norm nor a scale was folded.
-bool is_plain_product(const onnx_file::OnnxNode& node, const FileTensors& tensors,
-                      const std::vector<Derivation>& derivations);
+// Returns true for a product or norm of a standard operator with a parameter, into which nothing was folded.
+bool is_plain(const onnx_file::OnnxNode& node, const FileTensors& tensors, const std::vector<Derivation>& derivations);
 
 // The operations of packed products, by node, in the order of the pieces.
 using PackedProducts = std::map<const onnx_file::OnnxNode*, std::vector<std::int32_t>>;

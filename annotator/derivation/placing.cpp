@@ -22,7 +22,7 @@ Placement Placing::run(match::MatchReport& report, const std::vector<NodeVerdict
     place_by_parameter(i, sizes[i]);
     add_fused_activation(i);
     placed()[i].share = share_of(*nodes_[i], tensors_, derivations_);
-    placed()[i].is_plain_product = is_plain_product(*nodes_[i], tensors_, derivations_);
+    placed()[i].is_plain = is_plain(*nodes_[i], tensors_, derivations_);
   }
   return std::move(placement_);
 }
