@@ -66,7 +66,7 @@ FileWiring::Source FileWiring::source_of(std::string_view value) const {
     const bool embeds = maker->op_type.starts_with("Gather") && !maker->inputs.empty() &&
                         holds_real_numbers(tensors_, maker->inputs[0]);
     const bool computes = is_arithmetic(maker->op_type) || embeds;
-    return {placed.operations,   value, placed.is_certain && computes, computes, is_split || placed.share < 1,
+    return {placed.own_operations(), value, placed.is_certain && computes, computes, is_split || placed.share < 1,
             std::move(movements)};
   }
   return {};
@@ -130,7 +130,7 @@ bool FileWiring::reads_numbers(std::size_t number) const {
 std::string FileWiring::difference(std::size_t number, const IsSaturated& is_saturated) const {
   const OnnxNode& node = *nodes_[number];
   if (!placed_[number].is_certain || !is_arithmetic(node.op_type)) return "";
-  const std::vector<std::int32_t>& own = placed_[number].operations;
+  const std::vector<std::int32_t>& own = placed_[number].own_operations();
   for (const std::string_view input : node.inputs) {
     const Source source = source_of(input);
     if (!source.is_certain || source.operations.empty()) continue;

@@ -19,10 +19,13 @@ namespace whence::derivation {
 // The recorded operations of a node.
 struct Placed {
   std::vector<std::int32_t> operations = {};  // empty: unknown
+  std::vector<std::int32_t> own = {};         // those of them for which no other node stands; empty: all
   bool is_certain = false;                    // by the match
   bool is_size = false;                       // computes sizes: says nothing about the program's values
   double share = 1;                           // of the operation's channels that the node computes
   bool is_plain = false;                      // a product or norm into which nothing was folded
+
+  const std::vector<std::int32_t>& own_operations() const { return own.empty() ? operations : own; }
 };
 
 class FileWiring {
@@ -48,7 +51,7 @@ class FileWiring {
   std::vector<std::int32_t> certain_operations_of(const onnx_file::OnnxNode& node) const {
     const auto number = numbers_.find(&node);
     const bool is_known = number != numbers_.end() && placed_[number->second].is_certain;
-    return is_known ? placed_[number->second].operations : std::vector<std::int32_t>();
+    return is_known ? placed_[number->second].own_operations() : std::vector<std::int32_t>();
   }
   // Returns what a node reads that its operations do not; "" if nothing. Between both, a quantiser may stand for an
   // operation that `is_saturated` accepts.

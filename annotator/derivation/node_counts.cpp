@@ -162,7 +162,9 @@ std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& 
     }
   }
   for (const std::int32_t operation : operations.computing()) {
-    if (standing.contains(program.role_of(operation)) || is_replaced(operation)) continue;
+    const bool stands = std::ranges::any_of(
+        operations.fused_with(operation), [&](std::int32_t each) { return standing.contains(program.role_of(each)); });
+    if (stands || is_replaced(operation)) continue;
     const match::ReferenceUnit& unit = reference.units[match::UnitIndex(operation)];
     const std::string module = unit.scope.exists() ? reference.scopes[unit.scope].path : "";
     dropped.push_back("no node stands for " + unit.name + (module.empty() ? "" : " of " + module));

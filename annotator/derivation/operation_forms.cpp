@@ -233,6 +233,18 @@ std::set<std::int32_t> OperationForms::of_same_nodes(const std::vector<std::int3
   return all;
 }
 
+std::set<std::int32_t> OperationForms::fused_with(std::int32_t operation) const {
+  std::set<std::int32_t> all = {operation};
+  const auto found = nodes_.find(operation);
+  if (found == nodes_.end()) return all;
+  for (const FormNode& form : found->second) {
+    const origin::NodeOrigin& origin = form.node->origin;
+    if (origin.kind == origin::OriginKind::fused && !multiplies(form.node->op_type))
+      all.insert(origin.ops.begin(), origin.ops.end());
+  }
+  return all;
+}
+
 std::vector<std::int32_t> OperationForms::covered(std::vector<std::int32_t> operations, std::uint16_t op_class) const {
   const auto allowed = of_same_nodes(operations, op_class);
   std::erase_if(operations, [&](std::int32_t each) { return !allowed.contains(each); });

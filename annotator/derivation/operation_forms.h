@@ -26,6 +26,9 @@ class OperationForms {
   // Returns those of a node's operations that a form computes with one node of this operator class; all of them if
   // there is none. The match gives a node also the operations before it that no other node seems to compute.
   std::vector<std::int32_t> covered(std::vector<std::int32_t> operations, std::uint16_t op_class) const;
+  // Returns the operations that a form computes together with this one, by one node that is no product: the parts of a
+  // norm or a rotation, which others write in ways of their own. With the operation itself.
+  std::set<std::int32_t> fused_with(std::int32_t operation) const;
   // Returns the operations, and those that a form computes together with one of them, with one node of this class.
   std::vector<std::int32_t> with_joined(std::vector<std::int32_t> operations, std::uint16_t op_class) const;
   // Returns the largest number of nodes that a form has for an operation with operators of this class

@@ -89,6 +89,8 @@ double share_of(const OnnxNode& node, const FileTensors& tensors, const std::vec
     if (tensor == no_tensor) continue;
     const auto& expression = derivations[static_cast<std::size_t>(tensor)].expression;
     if (!expression || !holds<PickStep>(*expression)) continue;
+    // A sum with the rows of a table is no part of a product.
+    if (!multiplies(node.op_type) && dims_of(*expression).size() > 1) continue;
     std::int64_t all = 0;
     for_each_parameter(*expression, [&](const ParameterStep& step) { all += element_count(step.dims); });
     if (all > 0) return static_cast<double>(element_count(dims_of(*expression))) / static_cast<double>(all);

@@ -1,9 +1,11 @@
 #include "annotator/derivation/placing.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
+#include "annotator/derivation/node_counts.h"
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/parameter_places.h"
 #include "annotator/match/op_class.h"
@@ -16,7 +18,7 @@ using onnx_file::OnnxNode;
 Placement Placing::run(match::MatchReport& report, const std::vector<NodeVerdict>& sizes,
                        const onnx_file::OnnxGraph& graph, const WrittenOut& written) {
   take_matches(report, sizes);
-  drop_operations_of_others();
+  find_own_operations();
   ask_wiring(sizes, graph, written);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     place_by_parameter(i, sizes[i]);
@@ -55,31 +57,32 @@ void Placing::place_packed(const OnnxNode& node, match::NodeMatch& match) {
   placement_.packed.emplace(&node, std::move(operations));
 }
 
-void Placing::drop_operations_of_others() {
-  const auto own_of = [&](std::size_t i) {
+void Placing::find_own_operations() {
+  const auto covered = [&](std::size_t i) {
     return operations_.covered(placed()[i].operations, match::op_class(nodes_[i]->op_type));
   };
   std::set<std::int32_t> alone, standing;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (!placed()[i].is_certain || placed()[i].is_size) continue;
+    const bool computes = is_arithmetic(nodes_[i]->op_type) && !is_rescaling(*nodes_[i], tensors_);
+    if (!placed()[i].is_certain || placed()[i].is_size || !computes) continue;
     if (placed()[i].operations.size() == 1) alone.insert(placed()[i].operations[0]);
-    const auto own = own_of(i);
+    const auto own = covered(i);
     standing.insert(own.begin(), own.end());
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    auto& operations = placed()[i].operations;
-    if (operations.size() < 2 || placement_.packed.contains(nodes_[i])) continue;
-    auto own = own_of(i);
+    Placed& place = placed()[i];
+    const bool is_of_runtime = origin::is_of_runtime(nodes_[i]->domain);
+    if (place.operations.size() < 2 || is_of_runtime || placement_.packed.contains(nodes_[i])) continue;
+    auto own = covered(i);
     // What an attention leaves out, it does not do.
-    if (nodes_[i]->op_type == "Attention" && nodes_[i]->domain.empty() && !own.empty()) {
-      operations = std::move(own);
+    if (nodes_[i]->op_type == "Attention" && !own.empty()) {
+      place.operations = std::move(own);
       continue;
     }
-    const auto is_of_other = [&](std::int32_t operation) {
+    std::ranges::copy_if(place.operations, std::back_inserter(place.own), [&](std::int32_t operation) {
       const bool is_own = std::ranges::find(own, operation) != own.end();
-      return alone.contains(operation) || (!is_own && standing.contains(operation));
-    };
-    if (!std::ranges::all_of(operations, is_of_other)) std::erase_if(operations, is_of_other);
+      return !alone.contains(operation) && (is_own || !standing.contains(operation));
+    });
   }
 }
 
@@ -96,7 +99,7 @@ void Placing::ask_wiring(const std::vector<NodeVerdict>& sizes, const onnx_file:
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (!placed()[i].operations.empty()) continue;
     const auto readers = nodes_[i]->op_type.ends_with("Mul") ? file.operations_after(i) : std::vector<std::int32_t>();
-    placed()[i] = !readers.empty() && fits(*nodes_[i], readers) ? Placed{readers} : matched[i];
+    placed()[i] = !readers.empty() && fits(*nodes_[i], readers) ? Placed{.operations = readers} : matched[i];
   }
 }
 
@@ -109,7 +112,7 @@ void Placing::place_by_parameter(std::size_t number, NodeVerdict size_verdict) {
   for (const std::string_view input : node.inputs) {
     const auto readers = readers_of_parameter(input, tensors_, derivations_, reference_);
     const bool is_found = !readers.empty() && fits(node, readers);
-    if (is_found) place = {readers, !chooses && readers.size() == 1};
+    if (is_found) place = {.operations = readers, .is_certain = !chooses && readers.size() == 1};
     // A choice reads its rows first, then their numbers.
     if (is_found || chooses) return;
   }

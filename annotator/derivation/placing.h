@@ -48,7 +48,7 @@ class Placing {
   void place_packed(const onnx_file::OnnxNode& node, match::NodeMatch& match);
   // The match gives a node also the operations before it that the node seems to leave out. One for which another node
   // stands is not left out.
-  void drop_operations_of_others();
+  void find_own_operations();
   void ask_wiring(const std::vector<NodeVerdict>& sizes, const onnx_file::OnnxGraph& graph, const WrittenOut& written);
   // Places a choice of rows or a product at the operations that read its parameter.
   void place_by_parameter(std::size_t node, NodeVerdict size_verdict);
