@@ -1,5 +1,6 @@
 // Finds the schemes by which tools quantised weights and biases.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -13,7 +14,7 @@
 namespace whence::derivation {
 
 StoredParts Deriver::stored_parts(const QuantisedWeight& weight) {
-  integers_ = contents_.of(tensors_[weight.integers]);
+  integers_ = weight.integers == no_tensor ? "" : contents_.of(tensors_[weight.integers]);
   scales_ = weight.scales == no_tensor ? "" : contents_.of(tensors_[weight.scales]);
   zeros_ = weight.zeros == no_tensor ? "" : contents_.of(tensors_[weight.zeros]);
   const bool half =
@@ -231,6 +232,30 @@ void Deriver::choose_scale_rules() {
     const bool is_rare = own != common && count(own) < count(common);
     if (is_rare && step->part == QuantiseStep::Part::scales) {
       each = {Verdict::unaccounted, {}, "its scale follows another rule than those of the other tensors", each.bytes};
+    }
+  }
+}
+
+void Deriver::choose_roundings() {
+  std::map<std::pair<Layout, int>, std::vector<QuantiseStep*>> steps;
+  for (Derivation& each : found_) {
+    auto* const step = each.expression ? std::get_if<QuantiseStep>(&each.expression->step) : nullptr;
+    if (step != nullptr && step->scheme.equal_roundings != 0)
+      steps[{step->scheme.layout, step->scheme.bits}].push_back(step);
+  }
+  for (const auto& [form, all] : steps) {
+    const auto has = [](const QuantiseStep* step, std::size_t rounding) {
+      return (step->scheme.equal_roundings >> rounding & 1U) != 0;
+    };
+    std::array<std::ptrdiff_t, rounding_count> counts{};
+    for (std::size_t i = 0; i < rounding_count; ++i)
+      counts[i] = std::ranges::count_if(all, [&](const QuantiseStep* step) { return has(step, i); });
+    for (QuantiseStep* const step : all) {
+      auto own = static_cast<std::size_t>(step->scheme.rounding);
+      for (std::size_t i = 0; i < rounding_count; ++i) {
+        if (has(step, i) && counts[i] > counts[own]) own = i;
+      }
+      step->scheme.rounding = static_cast<Rounding>(own);
     }
   }
 }

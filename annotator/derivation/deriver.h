@@ -107,6 +107,10 @@ class Deriver {
   // derive_quantised.cpp
   StoredParts stored_parts(const QuantisedWeight& weight);
   void find_quantised(const QuantisedWeight& weight);
+  // Finds the scales with which the file quantises a weight when it runs (derive_run_time.cpp).
+  void find_run_time_scales(const RunTimeWeight& weight);
+  // Returns true for the scale or zero point of a weight in floating point, which no calibration measures.
+  bool is_scale_of_weight(TensorNumber tensor);
   // Returns the parameters with these few elements: too few to compare by likeness.
   std::vector<Expression> small_sources(const std::vector<std::int64_t>& dims) const;
   // Finds a computed weight that the tool rounded otherwise before it was quantised.
@@ -129,6 +133,9 @@ class Deriver {
   // One run of a tool uses one rule for its scales. Chooses the rule that gives most of them, and refuses tensors whose
   // scale does not follow from it: it may have been changed to what another rule gives by chance.
   void choose_scale_rules();
+  // One run of a tool rounds in one way. Chooses for each tensor the rounding that gives most tensors of its form, of
+  // those that give its own integers: weights of a new model may distinguish them.
+  void choose_roundings();
 
   const FileTensors& tensors_;
   Contents& contents_;

@@ -37,6 +37,13 @@ struct QuantisedWeight {
   int bits = 8;
   bool is_signed = true;
   Layout layout = Layout::plain;
+  std::int32_t default_zero = 0;  // without `zeros`
+};
+
+// A weight in floating point that the file quantises when it runs. `quantised` has no integers.
+struct RunTimeWeight {
+  TensorNumber numbers = no_tensor;
+  QuantisedWeight quantised = {};
 };
 
 struct QuantisedBias {
@@ -67,6 +74,7 @@ class FileTensors {
   const std::vector<const onnx_file::OnnxNode*>& readers(std::string_view value) const;
 
   const std::vector<QuantisedWeight>& quantised() const { return quantised_; }
+  const std::vector<RunTimeWeight>& run_time_weights() const { return run_time_weights_; }
   const std::vector<QuantisedBias>& biases() const { return biases_; }
   const std::vector<Product>& products() const { return products_; }
   // Scales and zero points of activations, which a calibration measured.
@@ -77,11 +85,14 @@ class FileTensors {
   void add_uses(const onnx_file::OnnxGraph& graph);
   void read_node(const onnx_file::OnnxNode& node);
   void add_quantised(const onnx_file::OnnxNode& node);
+  void add_run_time(const onnx_file::OnnxNode& node);
   void add_moved(const onnx_file::OnnxNode& node);
   void add_recurrent(TensorNumber integers, TensorNumber scales, TensorNumber zeros);
   void add_dequantised_bias(const onnx_file::OnnxNode& node);
   TensorNumber input(const onnx_file::OnnxNode& node, std::size_t slot) const;
   TensorNumber scale_after(const onnx_file::OnnxNode& node) const;
+  // Returns the groups by the number of scales; nullopt if it does not fit the sizes.
+  std::optional<Groups> groups_of(const QuantisedWeight& weight, std::int64_t axis, std::int64_t block) const;
   void add_weight(QuantisedWeight weight, std::int64_t axis, std::int64_t block);
 
   std::vector<FileTensor> tensors_;
@@ -89,6 +100,7 @@ class FileTensors {
   FlatMap<std::string_view, const onnx_file::OnnxNode*> producers_;
   FlatMap<std::string_view, std::vector<const onnx_file::OnnxNode*>> readers_;
   std::vector<QuantisedWeight> quantised_;
+  std::vector<RunTimeWeight> run_time_weights_;
   std::vector<QuantisedBias> biases_;
   std::vector<Product> products_;
   std::vector<TensorNumber> calibrated_;
