@@ -96,23 +96,33 @@ void Deriver::note_distance(const QuantisedWeight& weight, const SampledTensor& 
   const auto ours = floats_of(real);
   if (!groups || static_cast<std::int64_t>(ours.size()) != element_count(weight.dims)) return;
   const GroupShape shape(weight.groups, weight.dims);
-  double largest = 0;
-  std::int64_t others = 0;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(ours.size()); ++i) {
-    const double step = std::abs(groups->scales[shape.group_of(i)]);
-    const double distance = std::abs(numbers.number(i) - ours[static_cast<std::size_t>(i)]) / step;
-    constexpr double nearest = 0.5 + 1e-3;
-    others += distance > nearest ? 1 : 0;
-    largest = std::max(largest, distance);
+  // The output channels: the axis with a scale for each, or else the one that is not divided into blocks.
+  const bool is_by_row =
+      weight.groups.kind == Groups::Kind::channel ? weight.groups.axis == 0 : weight.groups.axis != 0;
+  const std::int64_t rows = weight.dims.empty() ? 1 : is_by_row ? weight.dims.front() : weight.dims.back();
+  const std::int64_t count = element_count(weight.dims), row_length = count / rows;
+  RoundingNoise noise(rows);
+  const int low = weight.is_signed ? -(1 << (weight.bits - 1)) : 0, high = low + (1 << weight.bits) - 1;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t group = shape.group_of(i);
+    const double scale = groups->scales[group], step = std::abs(scale), zero = groups->zeros[group];
+    // A number beyond the integers has the last one as its nearest.
+    const auto [least, most] = std::minmax({(low - zero) * scale / step, (high - zero) * scale / step});
+    noise.add(std::clamp(ours[static_cast<std::size_t>(i)] / step, least, most), numbers.number(i) / step,
+              static_cast<std::size_t>(is_by_row ? i / row_length : i % rows));
   }
-  const std::string counts =
-      std::to_string(others) + " of " + std::to_string(ours.size()) + " integers are not the nearest ones";
-  if (others == 0) {
+  const RoundingCounts counts = noise.counts();
+  constexpr std::array<std::string_view, 4> distances = {"one step", "two steps", "three steps", "four steps"};
+  const double steps = std::ceil(noise.largest_distance() - 1e-3);
+  if (counts.others == 0) {
     found(weight.integers).remark = "the nearest integers for " + to_text(source) + ", with scales of no known scheme";
-  } else if (largest <= 1 + 1e-3) {
-    found(weight.integers).remark = "within one step of " + to_text(source) + ": " + counts;
-  } else if (largest <= 2) {
-    found(weight.integers).remark = "within two steps of " + to_text(source) + ": " + counts;
+  } else if (steps <= static_cast<double>(distances.size())) {
+    found(weight.integers).roundings = counts;
+    found(weight.integers).remark =
+        "within " + std::string(distances.at(static_cast<std::size_t>(std::max(steps, 1.0)) - 1)) + " of " +
+        to_text(source) + ": " + std::to_string(counts.others) + " of " + std::to_string(count) +
+        " integers are not the nearest ones" +
+        (counts.unlike_noise.empty() ? "" : "; unlike the noise of a calibration: " + counts.unlike_noise);
   }
 }
 
