@@ -28,8 +28,13 @@ std::vector<Expression> Deriver::small_sources(const std::vector<std::int64_t>& 
   std::vector<Expression> sources;
   for (std::size_t i = 0; i < weights_.tensors().size() && count <= most; ++i) {
     const TensorData& data = weights_.tensors()[i].data;
-    if (weights_.is_computed(i) || !is_floating(data.dtype) || data.element_count() != count) continue;
-    sources.push_back(reshaped({weights_.step_of(i, DType::float32)}, data.shape, dims));
+    if (weights_.is_computed(i) || !is_floating(data.dtype)) continue;
+    const Expression parameter{weights_.step_of(i, DType::float32)};
+    if (data.element_count() == count) sources.push_back(reshaped(parameter, data.shape, dims));
+    // Biases of queries, keys and values are stored together.
+    const bool is_joined = data.shape.size() == 1 && count >= 4 && data.element_count() == 3 * count;
+    for (std::int64_t part = 0; is_joined && part < 3; ++part)
+      sources.push_back(reshaped({PickStep{{{part * count, count, 1}}}, {parameter}}, {count}, dims));
   }
   return sources;
 }
@@ -148,9 +153,12 @@ std::vector<Expression> Deriver::quantised_sources(const QuantisedWeight& weight
                                                    const SampledTensor& numbers) {
   std::vector<Expression> sources_to_try = {source};
   const auto product = std::ranges::find(tensors_.products(), weight.integers, &Product::weight);
-  const std::int64_t axis = product == tensors_.products().end() ? 0 : product->axis;
+  // Operators on integers have their channels on the first or the last axis.
+  std::vector<std::int64_t> axes = {0, static_cast<std::int64_t>(weight.dims.size()) - 1};
+  if (product != tensors_.products().end()) axes = {product->axis};
   const TensorData real = evaluate(source, sources());
-  for (Expression& folded : folded_candidates(source, real, numbers, axis)) sources_to_try.push_back(std::move(folded));
+  for (const std::int64_t axis : axes)
+    std::ranges::move(folded_candidates(source, real, numbers, axis), std::back_inserter(sources_to_try));
   // The weights were float16 before.
   for (std::size_t i = 0, count = sources_to_try.size(); i < count; ++i) {
     for (const CastRange& range : cast_ranges) {

@@ -82,6 +82,8 @@ class Deriver {
                                             const SampledTensor& tensor, std::int64_t axis) const;
   std::vector<Expression> folded_biases(const Expression& weight) const;
   void find_folded(const Product& product);
+  // Finds the norm in the weight of a transposed convolution with groups: [inputs, channels of a group, ...].
+  void find_grouped(const Product& product, const Expression& source);
   void find_folded_bias(const Product& product);
   // Finds a weight in one of the layouts of blocked convolutions.
   void find_blocked(TensorNumber number);

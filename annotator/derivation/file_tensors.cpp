@@ -383,7 +383,10 @@ void FileTensors::read_node(const OnnxNode& node) {
   if (is_product || node.op_type.ends_with("Normalization")) add_dequantised_bias(node);
   if (!is_product) return;
   Product product{.weight = input(node, 1), .bias = input(node, 2)};
-  if (node.op_type == "ConvTranspose") product.axis = 1;
+  if (node.op_type == "ConvTranspose") {
+    product.axis = 1;
+    product.groups = integer_attribute(node, "group", 1);
+  }
   if (node.op_type == "MatMul" || (node.op_type.ends_with("Gemm") && integer_attribute(node, "transB", 0) == 0))
     product.axis = 1;
   if (product.weight == no_tensor) {

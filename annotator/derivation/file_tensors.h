@@ -53,7 +53,8 @@ struct QuantisedBias {
 // A convolution or matrix product with its weight and bias, which may have absorbed a norm.
 struct Product {
   TensorNumber weight = no_tensor, bias = no_tensor;
-  std::int64_t axis = 0;  // of the weight, with the output channels
+  std::int64_t axis = 0;    // of the weight, with the output channels
+  std::int64_t groups = 1;  // of a transposed convolution, whose weight has the channels of one group
 };
 
 class FileTensors {
