@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "annotator/derivation/expression_json.h"
+#include "annotator/derivation/recorded_results.h"
 #include "annotator/derivation/statement.h"
+#include "annotator/derivation/unsaved_buffers.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/printable.h"
 #include "schema/program_walk.h"
@@ -131,11 +133,17 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
   file.prefix = weights.prefix();
   std::optional<derivation::ProgramConstants> constants;
   if (file.program) {
-    file.forms = derivation::forms_of(*file.program);
+    derivation::remove_wrapper(*file.program, weights);
+    derivation::complete_unsaved_buffers(*file.program, weights, *file.tensors, *file.contents);
     weights.compute(*file.program);
-    constants.emplace(*file.program, file.forms);
+    Program computing = *file.program;
+    derivation::forget_recorded_results(computing);
+    file.forms = derivation::forms_of(computing);
+    constants.emplace(computing, file.forms);
   }
-  file.derivations = derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr);
+  const auto pairs = file.program ? derivation::norm_pairs(*file.program) : std::vector<derivation::NormPair>();
+  file.derivations =
+      derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr, pairs);
   file.absent = absent_parameters(*file.tensors, file.derivations, weights);
   if (file.program) note_effects(*file.program, file.absent);
   return file;

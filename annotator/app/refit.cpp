@@ -14,6 +14,7 @@
 #include "annotator/derivation/evaluate.h"
 #include "annotator/derivation/low_rank_inputs.h"
 #include "annotator/derivation/tied_adapter.h"
+#include "annotator/derivation/unsaved_buffers.h"
 #include "annotator/onnx_file/tensor_rewrite.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/element_count.h"
@@ -314,7 +315,10 @@ RefitReport refit(const std::string& model, const RefitOptions& options) {
   if (options.lora_as_inputs) inputs_of_adapter.products = std::exchange(adapter.products, {});
   if (program != nullptr) require_untied(extend_to_tied_names(adapter, *program, weights), options.lora);
   weights.adapt(std::move(adapter));
-  if (program != nullptr) weights.compute(*program);
+  if (file.program) {
+    derivation::complete_unsaved_buffers(*file.program, weights, *file.tensors, *file.contents);
+    weights.compute(*file.program);
+  }
   std::optional<Weights> other;  // the first checkpoint, if it is not the one with the new weights
   if (!options.base.empty() && !options.weights.empty())
     other = Weights::read(options.base, program, file.prefix, notes);

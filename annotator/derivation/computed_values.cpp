@@ -61,8 +61,9 @@ class Evaluator {
 
   std::vector<ComputedValue> run() {
     for (const GraphNode& node : graph_.nodes) note(node);
+    note_readers();
     std::vector<ComputedValue> found;
-    std::set<std::string> names;
+    std::unordered_map<std::string, std::size_t> numbers;
     for (const GraphNode& node : graph_.nodes) {
       const auto known = node.outputs.empty() ? known_.end() : known_.find(node.outputs[0]);
       if (known == known_.end() || !known->second.is_computed || known->second.node != &node) continue;
@@ -70,8 +71,11 @@ class Evaluator {
       if (data == nullptr) continue;
       const Known& value = known->second;
       const std::string name = node.op_type + "@" + value.digest.substr(0, 16);
-      if (!names.insert(name).second) continue;
-      found.push_back({name, *data, {value.parameters.begin(), value.parameters.end()}, value.recipe});
+      const auto [number, is_new] = numbers.try_emplace(name, found.size());
+      if (is_new) found.push_back({name, *data, {value.parameters.begin(), value.parameters.end()}, value.recipe, {}});
+      const auto& readers = readers_[node.outputs[0]];
+      auto& all = found[number->second].readers;
+      all.insert(all.end(), readers.begin(), readers.end());
     }
     return found;
   }
@@ -97,6 +101,19 @@ class Evaluator {
     known.recipe = node.op_type + "(" + recipe + ")";
     if (known.recipe.size() > max_recipe) known.recipe = known.recipe.substr(0, max_recipe) + "...";
     known_[node.outputs[0]] = std::move(known);
+  }
+
+  // From the last node to the first, because a value that is only moved is read where its copy is read.
+  void note_readers() {
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      std::set<std::int32_t> readers(node->origin.ops.begin(), node->origin.ops.end());
+      for (const GraphValueId output : node->outputs) {
+        if (known_.contains(output)) readers.insert(readers_[output].begin(), readers_[output].end());
+      }
+      for (const GraphValueId input : node->inputs) {
+        if (known_.contains(input)) readers_[input].insert(readers.begin(), readers.end());
+      }
+    }
   }
 
   static std::string attribute_text(const graph::Attribute& attribute) {
@@ -136,6 +153,7 @@ class Evaluator {
   const Graph& graph_;
   const std::function<std::optional<TensorData>(const Parameter&)>& value_;
   std::unordered_map<GraphValueId, Known> known_;
+  std::unordered_map<GraphValueId, std::set<std::int32_t>> readers_;
   std::unordered_map<GraphValueId, std::optional<TensorData>> values_;
 };
 

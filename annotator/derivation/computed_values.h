@@ -2,6 +2,7 @@
 // or a bias from a table of relative positions. Exporters and optimisers store the results in the file.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ struct ComputedValue {
   TensorData data;
   std::vector<std::string> parameters;  // that it is computed from
   std::string recipe;                   // "Mul(direction, Div(length, ReduceL2(direction)))"
+  std::vector<std::int32_t> readers;    // operations of the program that read it, perhaps moved
 };
 
 // Evaluates each operation that depends on parameters and constants alone and does more than moving elements. `value`

@@ -6,8 +6,10 @@
 #include <set>
 #include <utility>
 
+#include "annotator/derivation/angle_tables.h"
 #include "annotator/derivation/deriver.h"
 #include "annotator/derivation/element_views.h"
+#include "annotator/derivation/equal_parameters.h"
 #include "annotator/derivation/structure_inputs.h"
 #include "annotator/program/tensor_values.h"
 
@@ -47,8 +49,10 @@ std::vector<Derivation> Deriver::run() {
   }
   for (std::size_t i = 0; i < found_.size(); ++i) require_order(static_cast<TensorNumber>(i));
   find_constants();
+  for (const QuantisedBias& bias : tensors_.biases()) find_bias_scale(bias);
   choose_scale_rules();
   choose_roundings();
+  list_equals();
   drop_certain_equals();
   return std::move(found_);
 }
@@ -164,7 +168,8 @@ void Deriver::find_constants() {
   std::set<TensorNumber> folded_bias;
   for (const Product& product : tensors_.products()) {
     const auto& weight = product.weight == no_tensor ? std::nullopt : found(product.weight).expression;
-    if (weight && !norms_.folded_weight(*weight).empty()) folded_bias.insert(product.bias);
+    const bool is_folded = weight && (!norms_.folded_weight(*weight).empty() || FoldedVectors::is_scaled(*weight));
+    if (is_folded) folded_bias.insert(product.bias);
   }
   for (std::size_t i = 0; i < found_.size(); ++i) {
     const auto number = static_cast<TensorNumber>(i);
@@ -172,8 +177,20 @@ void Deriver::find_constants() {
     const TensorData data = contents_.data(tensors_[number]);
     const bool is_short =
         (is_integral(data.dtype) || data.dtype == DType::boolean) && data.element_count() <= max_structure;
-    if ((is_short && is_structure(tensors_[number])) || (constants_ != nullptr && constants_->holds(data)))
-      found(number).verdict = Verdict::constant;
+    const bool is_known =
+        constants_ != nullptr && (constants_->holds(data) || is_angle_table(tensors_, number, data, *constants_));
+    if ((is_short && is_structure(tensors_[number])) || is_known) found(number).verdict = Verdict::constant;
+  }
+}
+
+void Deriver::list_equals() {
+  const auto list = [&](const auto& self, Expression& expression, const NameFit& fit) -> void {
+    if (auto* step = std::get_if<ParameterStep>(&expression.step); step != nullptr && step->same_bytes.empty())
+      derivation::list_equals(*step, weights_, fit);
+    for (Expression& input : expression.inputs) self(self, input, fit);
+  };
+  for (std::size_t i = 0; i < found_.size(); ++i) {
+    if (found_[i].expression) list(list, *found_[i].expression, fit_of(static_cast<TensorNumber>(i)));
   }
 }
 
@@ -197,8 +214,8 @@ void Deriver::drop_certain_equals() {
 }
 
 std::vector<Derivation> derive(const FileTensors& tensors, Contents& contents, const Weights& weights,
-                               const ProgramConstants* constants) {
-  return Deriver(tensors, contents, weights, constants).run();
+                               const ProgramConstants* constants, const std::vector<NormPair>& pairs) {
+  return Deriver(tensors, contents, weights, constants, pairs).run();
 }
 
 }  // namespace whence::derivation

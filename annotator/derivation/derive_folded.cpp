@@ -116,6 +116,9 @@ void Deriver::find_blocked_bias(TensorNumber number) {
     const TensorNumber weight = use.node->inputs.size() > 1 ? tensors_.find(use.node->inputs[1]) : no_tensor;
     if (weight == no_tensor || !found(weight).expression) continue;
     std::vector<Expression> candidates = folded_biases(*found(weight).expression);
+    constexpr std::int64_t longest_block = 16;
+    for (std::int64_t count = dims[0]; count > 0 && count > dims[0] - longest_block; --count)
+      std::ranges::move(computed_sources({count}), std::back_inserter(candidates));
     for (Expression& candidate : candidates) candidate = padded(std::move(candidate), dims);
     if (!known(number)) choose(number, candidates);
   }

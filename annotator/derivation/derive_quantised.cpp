@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -39,19 +40,27 @@ std::vector<Expression> Deriver::small_sources(const std::vector<std::int64_t>& 
   return sources;
 }
 
+std::vector<Expression> Deriver::quantised_candidates(const QuantisedWeight& weight, const SampledTensor& numbers,
+                                                      const std::optional<Expression>& source) {
+  std::vector<Expression> candidates = computed_sources(weight.dims);
+  if (!source) std::ranges::move(small_sources(weight.dims), std::back_inserter(candidates));
+  if (source) std::ranges::move(quantised_sources(weight, *source, numbers), std::back_inserter(candidates));
+  // Integers of a weight whose channels differ much in size are like no parameter.
+  std::ranges::move(norms_.pairs_of(weight.dims), std::back_inserter(candidates));
+  return candidates;
+}
+
 void Deriver::find_quantised(const QuantisedWeight& weight) {
   if (known(weight.integers) || weight.scales == no_tensor) return;
   const StoredParts stored = stored_parts(weight);
   const auto numbers = dequantised(tensors_, contents_, weight);
   if (!numbers) return;
   const auto source = likeness_.find(*numbers, fit_of(weight.integers));
-  std::vector<Expression> candidates = computed_sources(weight.dims);
-  if (!source) std::ranges::move(small_sources(weight.dims), std::back_inserter(candidates));
-  if (source) std::ranges::move(quantised_sources(weight, *source, *numbers), std::back_inserter(candidates));
+  const std::vector<Expression> candidates = quantised_candidates(weight, *numbers, source);
   if (candidates.empty()) return find_quantised_constant(weight, stored);
   // Scales alone may be those of several candidates, for example before and after a rounding to float16.
   std::optional<std::pair<Expression, Scheme>> scales_fit;
-  for (Expression& candidate : candidates) {
+  for (const Expression& candidate : candidates) {
     const TensorData real = evaluate(candidate, sources());
     const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
     if (finding.exact_integers) return set_quantised(weight, candidate, finding.scheme, true);
@@ -66,6 +75,23 @@ void Deriver::find_quantised(const QuantisedWeight& weight) {
   if (!source) return find_quantised_constant(weight, stored);
   found(weight.integers).remark = "similar to " + to_text(*source) + ", but by no known scheme";
   note_distance(weight, *numbers, *source);
+}
+
+bool Deriver::find_by_rule(const QuantisedWeight& weight, ScaleRule rule) {
+  const StoredParts stored = stored_parts(weight);
+  const auto numbers = dequantised(tensors_, contents_, weight);
+  if (!numbers) return false;
+  const auto source = likeness_.find(*numbers, fit_of(weight.integers));
+  const std::vector<Expression> candidates = quantised_candidates(weight, *numbers, source);
+  for (const Expression& candidate : candidates) {
+    const TensorData real = evaluate(candidate, sources());
+    SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
+    if (!finding.exact_integers || !finding.scheme.follows(rule)) continue;
+    finding.scheme.scale_rule = rule;
+    set_quantised(weight, candidate, finding.scheme, true);
+    return true;
+  }
+  return find_near_quantised(weight, candidates, stored);
 }
 
 bool Deriver::find_near_quantised(const QuantisedWeight& weight, const std::vector<Expression>& candidates,
@@ -171,18 +197,21 @@ std::vector<Expression> Deriver::quantised_sources(const QuantisedWeight& weight
 
 void Deriver::find_quantised_bias(const QuantisedBias& bias) {
   if (bias.input_scale == no_tensor || bias.weight_scale == no_tensor || known(bias.integers)) return;
-  const auto& weight_scale = found(bias.weight_scale).expression;
+  auto weight_scale = found(bias.weight_scale).expression;
+  const bool is_measured = std::ranges::find(tensors_.calibrated(), bias.weight_scale) != tensors_.calibrated().end();
+  // The nodes of the file compute the weight, and a tool measured it.
+  if (!weight_scale && is_measured) weight_scale = Expression{KeptStep{std::string(tensors_[bias.weight_scale].name)}};
   if (!weight_scale) return;
   const Expression input{KeptStep{std::string(tensors_[bias.input_scale].name)}};
   const TensorData integers = contents_.data(tensors_[bias.integers]);
-  for (Expression& candidate : bias_sources(*weight_scale, integers.shape)) {
+  for (Expression& candidate : bias_sources(*weight_scale, integers.shape, fit_of(bias.integers))) {
     Expression expression{QuantiseBiasStep{false}, {candidate, input, *weight_scale}};
     if (!prove(bias.integers, std::move(expression))) continue;
     if (bias.scale != no_tensor) prove(bias.scale, {QuantiseBiasStep{true}, {candidate, input, *weight_scale}});
     return;
   }
   const bool is_near = found(bias.weight_scale).verdict == Verdict::bounded;
-  for (Expression& candidate : bias_sources(*weight_scale, integers.shape)) {
+  for (Expression& candidate : bias_sources(*weight_scale, integers.shape, fit_of(bias.integers))) {
     if (!is_near && !is_computed(candidate)) continue;
     const std::vector<Expression> inputs = {candidate, input, *weight_scale};
     if (!differs_little(integers, evaluate({QuantiseBiasStep{false}, inputs}, sources()))) continue;
@@ -197,6 +226,26 @@ void Deriver::find_quantised_bias(const QuantisedBias& bias) {
   }
 }
 
+void Deriver::find_bias_scale(const QuantisedBias& bias) {
+  if (known(bias.scale) || bias.input_scale == no_tensor || bias.weight_scale == no_tensor) return;
+  const Derivation& weight = found(bias.weight_scale);
+  const TensorData input = contents_.data(tensors_[bias.input_scale]),
+                   scales = contents_.data(tensors_[bias.weight_scale]);
+  if (input.dtype != DType::float32 || input.element_count() != 1 || scales.dtype != DType::float32) return;
+  std::vector<float> products;
+  for (const float scale : floats_of(scales)) products.push_back(floats_of(input)[0] * scale);
+  const auto count = static_cast<std::int64_t>(products.size());
+  if (text_of(of_floats(products, {count})) != contents_.of(tensors_[bias.scale])) return;
+  const auto& integers = found(bias.integers).expression;
+  if (integers && std::holds_alternative<QuantiseBiasStep>(integers->step)) {
+    // With the scale of the weight as it is computed anew.
+    found(bias.scale) = {Verdict::bounded, Expression{QuantiseBiasStep{true}, integers->inputs},
+                         "its numbers before they were quantised are known up to rounding", found(bias.scale).bytes};
+  } else if (weight.verdict == Verdict::constant) {
+    found(bias.scale).verdict = Verdict::calibrated;  // only the range of the input was measured
+  }
+}
+
 bool Deriver::differs_little(const TensorData& theirs, const TensorData& ours) {
   const auto a = program::Elements::of(theirs), b = program::Elements::of(ours);
   if (!a || !b || a->size() != b->size()) return false;
@@ -207,19 +256,25 @@ bool Deriver::differs_little(const TensorData& theirs, const TensorData& ours) {
   return true;
 }
 
-std::vector<Expression> Deriver::bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims) {
-  std::vector<Expression> candidates = folded_biases(weight_scale.inputs.at(0));
+std::vector<Expression> Deriver::bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims,
+                                              const NameFit& fit) {
+  std::vector<Expression> candidates;
+  if (!weight_scale.inputs.empty()) candidates = folded_biases(weight_scale.inputs[0]);
+  std::ranges::move(computed_sources(dims), std::back_inserter(candidates));
   std::erase_if(candidates, [&](const Expression& candidate) { return dims_of(candidate) != dims; });
+  std::vector<ParameterStep> others;
   for (std::size_t i = 0; i < weights_.tensors().size(); ++i) {
     const TensorData& data = weights_.tensors()[i].data;
-    if (data.shape == dims && is_floating(data.dtype)) candidates.push_back({weights_.step_of(i, DType::float32)});
+    if (data.shape == dims && is_floating(data.dtype)) others.push_back(weights_.step_of(i, DType::float32));
   }
+  std::ranges::stable_sort(others, std::greater(), [&](const ParameterStep& step) { return fit(step.name); });
+  for (ParameterStep& step : others) candidates.push_back({std::move(step)});
   return candidates;
 }
 
 void Deriver::choose_scale_rules() {
   constexpr std::size_t rules = 4;
-  const auto has = [](const Scheme& scheme, std::size_t rule) { return (scheme.equal_rules >> rule & 1U) != 0; };
+  const auto has = [](const Scheme& scheme, std::size_t rule) { return scheme.follows(static_cast<ScaleRule>(rule)); };
   const auto step_of = [](Derivation& each) {
     return each.expression ? std::get_if<QuantiseStep>(&each.expression->step) : nullptr;
   };
@@ -249,6 +304,9 @@ void Deriver::choose_scale_rules() {
     step->scheme.scale_rule = static_cast<ScaleRule>(own);
     const bool is_rare = own != common && count(own) < count(common);
     if (is_rare && step->part == QuantiseStep::Part::scales) {
+      // A norm that was folded in another arithmetic may give the same scale by another rule.
+      const auto weight = std::ranges::find(tensors_.quantised(), number_of(each), &QuantisedWeight::scales);
+      if (weight != tensors_.quantised().end() && find_by_rule(*weight, static_cast<ScaleRule>(common))) continue;
       each = {Verdict::unaccounted, {}, "its scale follows another rule than those of the other tensors", each.bytes};
     }
   }

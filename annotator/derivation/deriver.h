@@ -23,13 +23,14 @@ namespace whence::derivation {
 
 class Deriver {
  public:
-  Deriver(const FileTensors& tensors, Contents& contents, const Weights& weights, const ProgramConstants* constants)
+  Deriver(const FileTensors& tensors, Contents& contents, const Weights& weights, const ProgramConstants* constants,
+          const std::vector<NormPair>& pairs)
       : tensors_(tensors),
         contents_(contents),
         weights_(weights),
         constants_(constants),
         likeness_(weights),
-        norms_(weights),
+        norms_(weights, pairs),
         vectors_(weights),
         found_(tensors.all().size()) {
     for (const FileTensor& tensor : tensors.all()) names_.emplace_back(tensor);
@@ -39,6 +40,9 @@ class Deriver {
 
  private:
   Derivation& found(TensorNumber tensor) { return found_[static_cast<std::size_t>(tensor)]; }
+  TensorNumber number_of(const Derivation& derivation) const {
+    return static_cast<TensorNumber>(&derivation - found_.data());
+  }
   bool known(TensorNumber tensor) { return tensor == no_tensor || found(tensor).verdict != Verdict::unaccounted; }
   NameFit fit_of(TensorNumber tensor) const {
     const TensorNames& names = names_[static_cast<std::size_t>(tensor)];
@@ -72,6 +76,8 @@ class Deriver {
   // A measurement gives a positive scale.
   void note_range(TensorNumber range);
   void find_constants();
+  // Lists the equals of parameters that were found by the layer they belong to, such as biases.
+  void list_equals();
   // Exporters store equal tensors once, so a tensor may stand for every parameter with its bytes that no other tensor
   // holds. If the names distinguish all of them, nothing was merged.
   void drop_certain_equals();
@@ -108,11 +114,16 @@ class Deriver {
 
   // derive_quantised.cpp
   StoredParts stored_parts(const QuantisedWeight& weight);
+  // Returns the expressions that may be the weight before it was quantised. `source`: the parameter that it is like.
+  std::vector<Expression> quantised_candidates(const QuantisedWeight& weight, const SampledTensor& numbers,
+                                               const std::optional<Expression>& source);
   void find_quantised(const QuantisedWeight& weight);
   // Finds the scales with which the file quantises a weight when it runs (derive_run_time.cpp).
   void find_run_time_scales(const RunTimeWeight& weight);
   // Returns true for the scale or zero point of a weight in floating point, which no calibration measures.
   bool is_scale_of_weight(TensorNumber tensor);
+  // Finds an expression with scales that follow from this rule.
+  bool find_by_rule(const QuantisedWeight& weight, ScaleRule rule);
   // Returns the parameters with these few elements: too few to compare by likeness.
   std::vector<Expression> small_sources(const std::vector<std::int64_t>& dims) const;
   // Finds a computed weight that the tool rounded otherwise before it was quantised.
@@ -127,11 +138,14 @@ class Deriver {
   std::vector<Expression> quantised_sources(const QuantisedWeight& weight, const Expression& source,
                                             const SampledTensor& numbers);
   void find_quantised_bias(const QuantisedBias& bias);
+  // Finds the scale of a bias that is the product of the scales of input and weight as the file states them.
+  void find_bias_scale(const QuantisedBias& bias);
   // Returns true for 32-bit integers that differ by the rounding of single precision.
   static bool differs_little(const TensorData& theirs, const TensorData& ours);
   // The biases that may belong to a weight: the parameter `bias` beside it, with a norm if one was folded in, and any
-  // vector of the checkpoint with these sizes.
-  std::vector<Expression> bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims);
+  // vector of the checkpoint with these sizes, those with fitting names first.
+  std::vector<Expression> bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims,
+                                       const NameFit& fit);
   // One run of a tool uses one rule for its scales. Chooses the rule that gives most of them, and refuses tensors whose
   // scale does not follow from it: it may have been changed to what another rule gives by chance.
   void choose_scale_rules();

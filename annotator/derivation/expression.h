@@ -29,6 +29,7 @@ struct ParameterStep {
   // value.
   std::vector<std::string> parameters = {};
   std::string recipe = {};
+  std::vector<std::int32_t> readers = {};  // operations of the program that read such a value; not in statements
 
   bool is_computed() const { return !parameters.empty(); }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "annotator/onnx_file/node_attributes.h"
 #include "annotator/onnx_file/walk.h"
@@ -169,24 +170,24 @@ const std::vector<const OnnxNode*>& FileTensors::readers(std::string_view value)
   return found == readers_.end() ? none : found->second;
 }
 
-// Returns the scale of a weight that MatMulInteger or ConvInteger reads: the result is cast to float and multiplied by
-// the product of the scales of input and weight.
-TensorNumber FileTensors::scale_after(const OnnxNode& node) const {
+// Returns the scales of input and weight that MatMulInteger or ConvInteger reads, as far as they are constants: the
+// result is cast to float and multiplied by their product, in this order. A scale that is alone is the weight's.
+std::array<TensorNumber, 2> FileTensors::scales_after(const OnnxNode& node) const {
   const auto reader_of = [&](std::string_view value, std::string_view op_type) -> const OnnxNode* {
     const auto reader = std::ranges::find(readers(value), op_type, &OnnxNode::op_type);
     return reader == readers(value).end() ? nullptr : *reader;
   };
   const OnnxNode* cast = node.outputs.empty() ? nullptr : reader_of(node.outputs[0], "Cast");
   const OnnxNode* product = cast == nullptr ? nullptr : reader_of(cast->outputs[0], "Mul");
-  if (product == nullptr) return no_tensor;
+  std::array<TensorNumber, 2> found = {no_tensor, no_tensor};
+  if (product == nullptr) return found;
   for (const std::string_view factor : product->inputs) {
     const OnnxNode* scales = producer(factor);
     if (scales == nullptr || scales == cast || scales->op_type != "Mul") continue;
-    for (std::size_t slot = 0; slot < scales->inputs.size(); ++slot) {
-      if (const TensorNumber found = input(*scales, slot); found != no_tensor) return found;
-    }
+    for (std::size_t slot = 0; slot < found.size(); ++slot) found[slot] = input(*scales, slot);
+    if (found[1] == no_tensor) std::swap(found[0], found[1]);
   }
-  return no_tensor;
+  return found;
 }
 
 std::optional<Groups> FileTensors::groups_of(const QuantisedWeight& weight, std::int64_t axis,
@@ -247,7 +248,7 @@ void FileTensors::add_quantised(const OnnxNode& node) {
     if (integers == no_tensor || !holds_integers((*this)[integers].tensor->data_type)) continue;
     const OnnxTensor& stored = *(*this)[integers].tensor;
     QuantisedWeight weight{.integers = integers,
-                           .scales = known.scale == absent ? scale_after(node) : input(node, known.scale),
+                           .scales = known.scale == absent ? scales_after(node)[1] : input(node, known.scale),
                            .zeros = input(node, known.zero),
                            .dims = stored.dims,
                            .bits = bits_of(stored.data_type),
@@ -263,6 +264,11 @@ void FileTensors::add_quantised(const OnnxNode& node) {
     add_weight(std::move(weight), axis, block);
   }
   add_moved(node);
+  if (node.op_type == "MatMulInteger" || node.op_type == "ConvInteger") {
+    // The elements of a quantised embedding are the input of the next layer as they are.
+    const TensorNumber scale = scales_after(node)[0];
+    if (scale != no_tensor) add_before_movements(node.inputs[0], scale, input(node, 2));
+  }
   if (node.op_type == "DynamicQuantizeLSTM") {
     constexpr std::array<std::array<std::size_t, 3>, 2> inputs = {{{1, 8, 9}, {2, 10, 11}}};
     for (const auto& [integers, scale, zero] : inputs)
@@ -309,8 +315,6 @@ void FileTensors::add_quantised(const OnnxNode& node) {
 // Adds integers with one scale that reach the node after they were gathered or moved: an embedding's table, a tied
 // head, a constant operand. The scale and zero point are the two inputs after them.
 void FileTensors::add_moved(const OnnxNode& node) {
-  static const std::set<std::string_view> movements = {"Gather",  "Transpose", "Reshape",
-                                                       "Squeeze", "Unsqueeze", "Expand"};
   if (!node.op_type.starts_with("QLinear") && node.op_type != "DequantizeLinear") return;
   for (std::size_t slot = 0; slot + 1 < node.inputs.size(); ++slot) {
     const TensorNumber scale = input(node, slot + 1);
@@ -318,26 +322,31 @@ void FileTensors::add_moved(const OnnxNode& node) {
     // An integer after a scale is a zero point.
     const TensorNumber before = slot == 0 ? no_tensor : input(node, slot - 1);
     if (before != no_tensor && is_floating(from_onnx((*this)[before].tensor->data_type))) continue;
-    TensorNumber integers = input(node, slot);
-    std::string_view value = node.inputs[slot];
-    for (const OnnxNode* maker = producer(value); integers == no_tensor && maker != nullptr; maker = producer(value)) {
-      if (!movements.contains(maker->op_type) || maker->inputs.empty()) break;
-      integers = input(*maker, 0);
-      value = maker->inputs[0];
-    }
-    const bool is_new = integers != no_tensor && holds_integers((*this)[integers].tensor->data_type) &&
-                        std::ranges::find(quantised_, integers, &QuantisedWeight::integers) == quantised_.end();
-    if (!is_new || element_count((*this)[scale].tensor->dims) != 1) continue;
-    const OnnxTensor& stored = *(*this)[integers].tensor;
-    QuantisedWeight weight{.integers = integers,
-                           .scales = scale,
-                           .zeros = input(node, slot + 2),
-                           .dims = stored.dims,
-                           .bits = bits_of(stored.data_type),
-                           .is_signed = is_signed(stored.data_type)};
-    if (weight.bits == 4) weight.layout = Layout::packed;
-    add_weight(std::move(weight), 0, 0);
+    add_before_movements(node.inputs[slot], scale, input(node, slot + 2));
   }
+}
+
+void FileTensors::add_before_movements(std::string_view value, TensorNumber scale, TensorNumber zero) {
+  static const std::set<std::string_view> movements = {"Gather",  "Transpose", "Reshape",
+                                                       "Squeeze", "Unsqueeze", "Expand"};
+  TensorNumber integers = find(value);
+  for (const OnnxNode* maker = producer(value); integers == no_tensor && maker != nullptr; maker = producer(value)) {
+    if (!movements.contains(maker->op_type) || maker->inputs.empty()) break;
+    integers = input(*maker, 0);
+    value = maker->inputs[0];
+  }
+  const bool is_new = integers != no_tensor && holds_integers((*this)[integers].tensor->data_type) &&
+                      std::ranges::find(quantised_, integers, &QuantisedWeight::integers) == quantised_.end();
+  if (!is_new || element_count((*this)[scale].tensor->dims) != 1) return;
+  const OnnxTensor& stored = *(*this)[integers].tensor;
+  QuantisedWeight weight{.integers = integers,
+                         .scales = scale,
+                         .zeros = zero,
+                         .dims = stored.dims,
+                         .bits = bits_of(stored.data_type),
+                         .is_signed = is_signed(stored.data_type)};
+  if (weight.bits == 4) weight.layout = Layout::packed;
+  add_weight(std::move(weight), 0, 0);
 }
 
 // Adds a weight [directions, inputs, gates] with a scale for each direction or each gate.
@@ -377,17 +386,20 @@ void FileTensors::read_node(const OnnxNode& node) {
     if (bias != no_tensor)
       biases_.push_back({bias, no_tensor, input(node, known.input_scale), input(node, known.weight_scale)});
   }
-  static const std::set<std::string_view> products = {"Conv",      "ConvTranspose", "Gemm",         "MatMul",
-                                                      "FusedConv", "FusedGemm",     "NhwcFusedConv"};
+  static const std::set<std::string_view> products = {"Conv",          "ConvTranspose", "Gemm",
+                                                      "MatMul",        "FusedConv",     "FusedGemm",
+                                                      "NhwcFusedConv", "MatMulInteger", "ConvInteger"};
   const bool is_product = products.contains(node.op_type);
   if (is_product || node.op_type.ends_with("Normalization")) add_dequantised_bias(node);
   if (!is_product) return;
-  Product product{.weight = input(node, 1), .bias = input(node, 2)};
+  const bool is_integer = node.op_type == "MatMulInteger" || node.op_type == "ConvInteger";
+  Product product{.weight = input(node, 1), .bias = is_integer ? no_tensor : input(node, 2)};
   if (node.op_type == "ConvTranspose") {
     product.axis = 1;
     product.groups = integer_attribute(node, "group", 1);
   }
-  if (node.op_type == "MatMul" || (node.op_type.ends_with("Gemm") && integer_attribute(node, "transB", 0) == 0))
+  if (node.op_type.starts_with("MatMul") ||
+      (node.op_type.ends_with("Gemm") && integer_attribute(node, "transB", 0) == 0))
     product.axis = 1;
   if (product.weight == no_tensor) {
     const OnnxNode* maker = node.inputs.size() > 1 ? producer(node.inputs[1]) : nullptr;

@@ -2,6 +2,7 @@
 // quantised weight.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -91,7 +92,9 @@ class FileTensors {
   void add_recurrent(TensorNumber integers, TensorNumber scales, TensorNumber zeros);
   void add_dequantised_bias(const onnx_file::OnnxNode& node);
   TensorNumber input(const onnx_file::OnnxNode& node, std::size_t slot) const;
-  TensorNumber scale_after(const onnx_file::OnnxNode& node) const;
+  // Adds integers with one scale that were perhaps moved before they are this value.
+  void add_before_movements(std::string_view value, TensorNumber scale, TensorNumber zero);
+  std::array<TensorNumber, 2> scales_after(const onnx_file::OnnxNode& node) const;
   // Returns the groups by the number of scales; nullopt if it does not fit the sizes.
   std::optional<Groups> groups_of(const QuantisedWeight& weight, std::int64_t axis, std::int64_t block) const;
   void add_weight(QuantisedWeight weight, std::int64_t axis, std::int64_t block);

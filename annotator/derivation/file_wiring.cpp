@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "annotator/derivation/node_counts.h"
 #include "schema/dtype.h"
 #include "schema/element_count.h"
 #include "schema/printable.h"
@@ -11,35 +13,61 @@ namespace whence::derivation {
 
 using onnx_file::OnnxNode;
 
+namespace {
+
+bool holds_real_numbers(const FileTensors& tensors, std::string_view value) {
+  const TensorNumber tensor = tensors.find(value);
+  return tensor != no_tensor && is_floating(from_onnx(tensors[tensor].tensor->data_type));
+}
+
+}  // namespace
+
 FileWiring::FileWiring(const std::vector<const OnnxNode*>& nodes, const onnx_file::OnnxGraph& graph,
-                       const Wiring& program, const FileTensors& tensors, std::vector<Placed>& placed)
+                       const WrittenOut& written, const Wiring& program, const FileTensors& tensors,
+                       std::vector<Placed>& placed)
     : nodes_(nodes), program_(program), tensors_(tensors), placed_(placed) {
   for (std::size_t i = 0; i < nodes.size(); ++i) numbers_.emplace(nodes[i], i);
+  std::size_t place = 0;
   for (const onnx_file::OnnxValue& input : graph.inputs) {
     // Before IR version 4, initializers are inputs as well.
-    if (tensors.find(input.name) == no_tensor) inputs_.emplace(input.name, inputs_.size());
+    if (tensors.find(input.name) != no_tensor) continue;
+    if (std::ranges::find(written.caches, input.name, &CachePair::past) != written.caches.end()) continue;
+    inputs_.emplace(input.name, program.input_named(input.name).value_or(place));
+    ++place;
   }
 }
 
 FileWiring::Source FileWiring::source_of(std::string_view value) const {
   constexpr int longest = 100;  // a chain of movements
+  bool is_split = false;
+  std::vector<const OnnxNode*> movements;
   for (int steps = 0; steps < longest; ++steps) {
     const OnnxNode* const maker = tensors_.producer(value);
     if (maker == nullptr) {
       const auto input = inputs_.find(value);
       if (input == inputs_.end()) return {};
-      return {{Wiring::of_input(input->second)}, value, true};
+      return {{Wiring::of_input(input->second)}, value, true, false, false, std::move(movements)};
     }
+    movements.push_back(maker);
     if (is_movement(maker->op_type) && !maker->inputs.empty()) {
+      is_split = is_split || maker->op_type == "Split";
       value = maker->inputs[0];
+      continue;
+    }
+    if (const std::string_view sum = rescaled_sum(*maker, tensors_); !sum.empty()) {
+      value = sum;
       continue;
     }
     const auto number = numbers_.find(maker);
     if (number == numbers_.end()) return {};
     const Placed& placed = placed_[number->second];
     if (placed.is_size) return {};
-    const bool computes = is_arithmetic(maker->op_type);
-    return {placed.operations, value, placed.is_certain && computes, computes};
+    // An embedding stands for one operation, unlike the other choices of elements.
+    const bool embeds = maker->op_type.starts_with("Gather") && !maker->inputs.empty() &&
+                        holds_real_numbers(tensors_, maker->inputs[0]);
+    const bool computes = is_arithmetic(maker->op_type) || embeds;
+    return {placed.operations,   value, placed.is_certain && computes, computes, is_split || placed.share < 1,
+            std::move(movements)};
   }
   return {};
 }
@@ -60,7 +88,8 @@ void FileWiring::place_remaining(const std::function<bool(const OnnxNode&, std::
       }
       std::set<std::int32_t> candidates;
       for (std::size_t at = 0; at < sources.size(); ++at) {
-        const std::set<std::int32_t> readers = program_.readers_of(sources[at].operations);
+        const std::set<std::int32_t> readers = sources[at].is_split ? program_.readers_of_parts(sources[at].operations)
+                                                                    : program_.readers_of(sources[at].operations);
         if (at == 0) candidates = readers;
         std::erase_if(candidates, [&](std::int32_t each) { return !readers.contains(each); });
       }
@@ -98,16 +127,46 @@ bool FileWiring::reads_numbers(std::size_t number) const {
   return source_of(node.inputs[0]).is_arithmetic;
 }
 
-std::string FileWiring::difference(std::size_t number) const {
+std::string FileWiring::difference(std::size_t number, const IsSaturated& is_saturated) const {
   const OnnxNode& node = *nodes_[number];
   if (!placed_[number].is_certain || !is_arithmetic(node.op_type)) return "";
+  const std::vector<std::int32_t>& own = placed_[number].operations;
   for (const std::string_view input : node.inputs) {
     const Source source = source_of(input);
     if (!source.is_certain || source.operations.empty()) continue;
-    if (program_.connects(source.operations, placed_[number].operations)) continue;
+    if (program_.connects(source.operations, own)) continue;
+    if (source.is_split && program_.reach(source.operations, own, Wiring::Between::selections)) continue;
+    const bool is_input = source.operations[0] < 0;
+    if (is_input && program_.reach(source.operations, own, Wiring::Between::conditions)) continue;
+    const auto between = program_.readers_of(source.operations);
+    const bool is_cut = std::ranges::any_of(between, [&](std::int32_t operation) {
+      return program_.connects({operation}, own) && std::ranges::any_of(source.movements, [&](const OnnxNode* each) {
+               return is_saturated(*each, operation);
+             });
+    });
+    if (is_cut) continue;
     return "reads '" + printable(source.value) + "', which its operation does not read";
   }
   return "";
+}
+
+bool FileWiring::is_dropped(std::int32_t operation, const IsSaturated& is_saturated) const {
+  std::set<std::int32_t> roles;
+  for (const std::int32_t source : program_.sources_of({operation})) roles.insert(program_.role_of(source));
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const bool is_before = std::ranges::any_of(
+        placed_[i].operations, [&](std::int32_t each) { return roles.contains(program_.role_of(each)); });
+    if (!is_before) continue;
+    if (is_saturated(*nodes_[i], operation)) return true;
+    for (const std::string_view output : nodes_[i]->outputs) {
+      const auto& readers = tensors_.readers(output);
+      const bool is_cut = std::ranges::any_of(readers, [&](const OnnxNode* reader) {
+        return reader->op_type == "QuantizeLinear" && is_saturated(*reader, operation);
+      });
+      if (is_cut) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace whence::derivation

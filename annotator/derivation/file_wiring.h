@@ -10,6 +10,7 @@
 
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/wiring.h"
+#include "annotator/derivation/written_out.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/flat_map.h"
 
@@ -20,13 +21,16 @@ struct Placed {
   std::vector<std::int32_t> operations = {};  // empty: unknown
   bool is_certain = false;                    // by the match
   bool is_size = false;                       // computes sizes: says nothing about the program's values
+  double share = 1;                           // of the operation's channels that the node computes
+  bool is_plain_product = false;              // a product with a weight into which nothing was folded
 };
 
 class FileWiring {
  public:
-  // All must outlive this object, which adds to `placed`, by node.
+  // All must outlive this object, which adds to `placed`, by node. The caches of `written` are known to be read by the
+  // attentions that extend them.
   FileWiring(const std::vector<const onnx_file::OnnxNode*>& nodes, const onnx_file::OnnxGraph& graph,
-             const Wiring& program, const FileTensors& tensors, std::vector<Placed>& placed);
+             const WrittenOut& written, const Wiring& program, const FileTensors& tensors, std::vector<Placed>& placed);
 
   // Gives each node without operations those that read what it reads, and that fit.
   void place_remaining(const std::function<bool(const onnx_file::OnnxNode&, std::int32_t operation)>& fits);
@@ -40,8 +44,18 @@ class FileWiring {
     const Source source = source_of(value);
     return source.is_certain ? source.operations : std::vector<std::int32_t>();
   }
-  // Returns what a node reads that its operations do not; "" if nothing.
-  std::string difference(std::size_t node) const;
+  // Returns the operations of a node; empty if they are unknown or uncertain.
+  std::vector<std::int32_t> certain_operations_of(const onnx_file::OnnxNode& node) const {
+    const auto number = numbers_.find(&node);
+    const bool is_known = number != numbers_.end() && placed_[number->second].is_certain;
+    return is_known ? placed_[number->second].operations : std::vector<std::int32_t>();
+  }
+  // Returns what a node reads that its operations do not; "" if nothing. Between both, a quantiser may stand for an
+  // operation that `is_saturated` accepts.
+  using IsSaturated = std::function<bool(const onnx_file::OnnxNode& quantiser, std::int32_t operation)>;
+  std::string difference(std::size_t node, const IsSaturated& is_saturated) const;
+  // Returns true if a quantiser that reads the result of a node before the operation stands for it.
+  bool is_dropped(std::int32_t operation, const IsSaturated& is_saturated) const;
 
  private:
   struct Source {
@@ -49,6 +63,8 @@ class FileWiring {
     std::string_view value;                // before movements
     bool is_certain = false;               // an input, or the result of a node that is certain and computes numbers
     bool is_arithmetic = false;            // the result of a node that computes numbers
+    bool is_split = false;                 // a part of `value`
+    std::vector<const onnx_file::OnnxNode*> movements = {};  // between that result and the value, and the node itself
   };
   Source source_of(std::string_view value) const;
 

@@ -91,13 +91,17 @@ bool near_scales(const GroupScales& ours, const GroupScales& theirs) {
 // Returns true if integers differ only by one and only where the number is halfway between both.
 bool near_integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups, std::string_view stored) {
   const std::vector<std::int16_t> ours = integers(numbers, scheme, groups);
-  if (stored.size() != ours.size()) return false;
+  const std::size_t size = scheme.bits == 16 ? 2 : 1;
+  if (stored.size() != ours.size() * size) return false;
   const GroupShape shape(scheme.groups, numbers.dims);
+  // The rounding of single precision, in steps of the integers.
+  const float halfway = scheme.bits == 16 ? 2e-2F : 1e-3F;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    const int theirs = scheme.is_signed ? static_cast<std::int8_t>(stored[i]) : static_cast<std::uint8_t>(stored[i]);
+    std::int16_t wide = 0;
+    std::memcpy(&wide, stored.data() + i * size, size);
+    const int theirs = size == 2 ? wide : scheme.is_signed ? static_cast<std::int8_t>(wide) : wide;
     if (theirs == ours[i]) continue;
     const std::size_t group = shape.group_of(static_cast<std::int64_t>(i));
-    constexpr float halfway = 1e-3F;
     const float exact = numbers.values[i] / groups.scales[group] + static_cast<float>(groups.zeros[group]);
     if (std::abs(theirs - ours[i]) != 1 || std::abs(std::abs(exact - std::trunc(exact)) - 0.5F) > halfway) return false;
   }
@@ -108,7 +112,7 @@ bool near_integers(const Numbers& numbers, const Scheme& scheme, const GroupScal
 
 std::optional<Scheme> find_near_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored,
                                        const GroupScales& theirs) {
-  if (weight.layout != Layout::plain || weight.bits != 8) return std::nullopt;
+  if (weight.layout != Layout::plain || weight.bits < 8) return std::nullopt;
   const std::vector<Range> ranges = group_ranges(numbers, weight.groups);
   std::optional<Scheme> found;
   for (Scheme& scheme : schemes(weight, stored.half_scales)) {

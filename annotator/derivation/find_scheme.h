@@ -25,7 +25,7 @@ struct SchemeFinding {
 
 // As find_scheme() for numbers that are known up to the rounding of single precision: scales may differ in the last
 // places, and integers by one where the number is halfway between both. `theirs`: the stored scales and zero points.
-// Returns nullopt if no scheme fits, and for other integers than those of 8 bits.
+// Returns nullopt if no scheme fits, and for integers of four bits.
 std::optional<Scheme> find_near_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored,
                                        const GroupScales& theirs);
 

@@ -67,7 +67,8 @@ std::string bias_beside(const Expression& weight, const Weights& weights) {
   return weights.find(bias) == nullptr ? "" : bias;
 }
 
-FoldedNorms::FoldedNorms(const Weights& weights) : weights_(weights) {
+FoldedNorms::FoldedNorms(const Weights& weights, const std::vector<NormPair>& pairs)
+    : weights_(weights), pairs_(pairs) {
   for (const auto& tensor : weights.tensors()) {
     if (!tensor.name.ends_with(mean_ending) || tensor.data.shape.size() != 1) continue;
     Norm norm;
@@ -135,6 +136,29 @@ std::vector<Expression> FoldedNorms::candidates(const Expression& weight, const 
               .arithmetic = arithmetic, .epsilon = fit.epsilon, .is_affine = fit.norm->scale != nullptr, .axis = axis},
           {weight}};
       std::ranges::move(inputs_of(*fit.norm), std::back_inserter(folded.inputs));
+      found.push_back(std::move(folded));
+    }
+  }
+  return found;
+}
+
+std::vector<Expression> FoldedNorms::pairs_of(const std::vector<std::int64_t>& dims) const {
+  std::vector<Expression> found;
+  for (const NormPair& pair : pairs_) {
+    const TensorData* const weight = weights_.find(pair.weight);
+    if (weight == nullptr || weight->shape != dims || dims.empty()) continue;
+    std::vector<std::string> names = {pair.mean, pair.variance};
+    if (!pair.scale.empty()) names = {pair.scale, pair.shift, pair.mean, pair.variance};
+    const bool fits = std::ranges::all_of(names, [&](const std::string& name) {
+      const TensorData* const data = weights_.find(name);
+      return data != nullptr && data->shape == std::vector<std::int64_t>{dims[0]};
+    });
+    if (!fits) continue;
+    for (const FoldArithmetic arithmetic : fold_arithmetics) {
+      const FoldStep step{
+          .arithmetic = arithmetic, .epsilon = pair.epsilon, .is_affine = !pair.scale.empty(), .axis = 0};
+      Expression folded{step, {parameter(pair.weight)}};
+      for (const std::string& name : names) folded.inputs.push_back(parameter(name));
       found.push_back(std::move(folded));
     }
   }

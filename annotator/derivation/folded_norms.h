@@ -5,6 +5,7 @@
 
 #include "annotator/derivation/expression.h"
 #include "annotator/derivation/likeness.h"
+#include "annotator/derivation/norm_pairs.h"
 #include "annotator/derivation/weights.h"
 
 namespace whence::derivation {
@@ -19,12 +20,16 @@ std::string bias_beside(const Expression& weight, const Weights& weights);
 
 class FoldedNorms {
  public:
-  explicit FoldedNorms(const Weights& weights);
+  // `pairs`: of the recorded program, if there is one. Both must outlive this object.
+  FoldedNorms(const Weights& weights, const std::vector<NormPair>& pairs);
 
   // Returns `weight` with the norm that explains the factors between it and the tensor, in each arithmetic; empty if no
   // norm does. `real`: the values of `weight`. `axis`: the axis of the output channels.
   std::vector<Expression> candidates(const Expression& weight, const TensorData& real, const SampledTensor& tensor,
                                      std::int64_t axis) const;
+
+  // Returns the weights with these sizes that a norm follows in the program, with that norm, in each arithmetic.
+  std::vector<Expression> pairs_of(const std::vector<std::int64_t>& dims) const;
 
   // Returns the name of the parameter that a norm was folded into, in a weight's expression; empty without a norm.
   static std::string folded_weight(const Expression& weight);
@@ -42,6 +47,7 @@ class FoldedNorms {
   std::vector<Expression> inputs_of(const Norm& norm) const;
 
   const Weights& weights_;
+  const std::vector<NormPair>& pairs_;
   std::vector<Norm> norms_;
 };
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "annotator/derivation/element_views.h"
+#include "annotator/derivation/equal_parameters.h"
 #include "schema/element_count.h"
 
 namespace whence::derivation {
@@ -59,18 +59,8 @@ Likeness::Likeness(const Weights& weights) : weights_(weights) {
 }
 
 Expression Likeness::leaf(std::uint32_t parameter, const NameFit& fit) const {
-  const auto& tensor = weights_.tensors()[parameter];
   ParameterStep step = weights_.step_of(parameter, DType::float32);
-  for (std::size_t i = 0; i < weights_.tensors().size(); ++i) {
-    const auto& other = weights_.tensors()[i];
-    if (weights_.is_computed(i)) continue;
-    const bool is_equal = &other != &tensor && other.data.dtype == tensor.data.dtype &&
-                          other.data.shape == tensor.data.shape && text_of(other.data) == text_of(tensor.data);
-    if (!is_equal) continue;
-    step.equals.push_back(other.name);
-    step.same_bytes.push_back(other.name);
-    step.is_certain = step.is_certain && fit(other.name) < fit(tensor.name);
-  }
+  list_equals(step, weights_, fit);
   return {std::move(step)};
 }
 

@@ -1,6 +1,7 @@
 #include "annotator/derivation/node_counts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string_view>
 
@@ -32,29 +33,56 @@ std::set<const OnnxNode*> used_nodes(const onnx_file::OnnxGraph& graph, const Fi
   return used;
 }
 
+const OnnxNode* maker_of(std::string_view value, std::string_view op_type, const FileTensors& tensors) {
+  const OnnxNode* const maker = tensors.producer(value);
+  return maker != nullptr && maker->op_type == op_type && !maker->inputs.empty() ? maker : nullptr;
+}
+
+bool is_constant_scale(std::string_view value, const FileTensors& tensors) {
+  const TensorNumber tensor = tensors.find(value);
+  return tensor != no_tensor &&
+         std::ranges::find(tensors.quantised(), tensor, &QuantisedWeight::scales) != tensors.quantised().end();
+}
+
+bool is_measured_scale(std::string_view value, const FileTensors& tensors) {
+  const OnnxNode* const quantiser = maker_of(value, "DynamicQuantizeLinear", tensors);
+  return quantiser != nullptr && quantiser->outputs.size() > 1 && value == quantiser->outputs[1];
+}
+
+bool is_product_of_scales(const OnnxNode& node, const FileTensors& tensors) {
+  return std::ranges::any_of(node.inputs, [&](std::string_view input) { return is_measured_scale(input, tensors); }) ||
+         std::ranges::all_of(node.inputs, [&](std::string_view input) { return is_constant_scale(input, tensors); });
+}
+
+bool is_integer_sum(std::string_view value, const FileTensors& tensors) {
+  const OnnxNode* const cast = maker_of(value, "Cast", tensors);
+  return cast != nullptr && (maker_of(cast->inputs[0], "MatMulInteger", tensors) != nullptr ||
+                             maker_of(cast->inputs[0], "ConvInteger", tensors) != nullptr);
+}
+
+// Returns true for a node that cuts off numbers, or may do so by an attribute. The match places a product also at the
+// activation after it, which a quantiser dropped.
+bool may_cut(const OnnxNode& node) {
+  static const std::set<std::string_view> cutting = {"Clip", "Max", "Min", "Relu"};
+  const bool is_of_integers = node.op_type.starts_with("QLinear") || node.op_type == "QGemm";
+  return cutting.contains(node.op_type) || (!node.domain.empty() && !is_of_integers);
+}
+
 }  // namespace
+
+std::string_view rescaled_sum(const OnnxNode& node, const FileTensors& tensors) {
+  if (node.op_type != "Mul" || node.inputs.size() != 2) return {};
+  for (const std::size_t sum : {0, 1}) {
+    const OnnxNode* const scales = maker_of(node.inputs[1 - sum], "Mul", tensors);
+    const bool is_rescaled = scales != nullptr && is_product_of_scales(*scales, tensors);
+    if (is_rescaled && is_integer_sum(node.inputs[sum], tensors)) return node.inputs[sum];
+  }
+  return {};
+}
 
 bool is_rescaling(const OnnxNode& node, const FileTensors& tensors) {
   if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
-  const auto made_by = [&](std::string_view value, std::string_view op_type) -> const OnnxNode* {
-    const OnnxNode* const maker = tensors.producer(value);
-    return maker != nullptr && maker->op_type == op_type && !maker->inputs.empty() ? maker : nullptr;
-  };
-  const auto is_scale = [&](std::string_view value) {
-    const OnnxNode* const quantiser = made_by(value, "DynamicQuantizeLinear");
-    return quantiser != nullptr && quantiser->outputs.size() > 1 && value == quantiser->outputs[1];
-  };
-  const auto is_sum = [&](std::string_view value) {
-    const OnnxNode* const cast = made_by(value, "Cast");
-    return cast != nullptr && (made_by(cast->inputs[0], "MatMulInteger") || made_by(cast->inputs[0], "ConvInteger"));
-  };
-  const auto is_product_of_scales = [&](std::string_view value) {
-    const OnnxNode* const product = made_by(value, "Mul");
-    return product != nullptr && std::ranges::any_of(product->inputs, is_scale);
-  };
-  return std::ranges::any_of(node.inputs, is_scale) ||
-         (is_sum(node.inputs[0]) && is_product_of_scales(node.inputs[1])) ||
-         (is_sum(node.inputs[1]) && is_product_of_scales(node.inputs[0]));
+  return is_product_of_scales(node, tensors) || !rescaled_sum(node, tensors).empty();
 }
 
 Surplus::Surplus(const std::vector<const OnnxNode*>& nodes, const std::vector<Placed>& placed,
@@ -62,7 +90,7 @@ Surplus::Surplus(const std::vector<const OnnxNode*>& nodes, const std::vector<Pl
     : nodes_(nodes), placed_(placed), operations_(operations) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const bool counts = !placed[i].is_size && !is_rescaling(*nodes[i], tensors);
-    if (counts && placed[i].operations.size() == 1) ++counts_[key_of(i)];
+    if (counts && placed[i].operations.size() == 1) counts_[key_of(i)] += placed[i].share;
   }
 }
 
@@ -78,36 +106,61 @@ std::string Surplus::of(std::size_t node) const {
   // Exporters write attention with one scaling of each operand, and with a mask that is added.
   const bool is_of_attention = operations_.count(operation, match::op_class("Softmax")) > 0;
   if (is_of_attention && (op_class == match::op_class("Mul") || op_class == match::op_class("Add"))) ++most;
-  const std::int64_t count = counts_.at(key_of(node));
-  if (count <= most) return "";
-  return "one of " + std::to_string(count) + " such nodes for an operation, which the program computes with " +
-         std::to_string(most);
+  constexpr double rounding = 1e-6;
+  const double count = counts_.at(key_of(node));
+  if (count <= static_cast<double>(most) + rounding) return "";
+  return "one of " + std::to_string(std::llround(std::ceil(count - rounding))) +
+         " such nodes for an operation, which the program computes with " + std::to_string(most);
 }
 
 std::pair<std::int32_t, std::uint16_t> Surplus::key_of(std::size_t node) const {
   return {placed_[node].operations[0], match::op_class(nodes_[node]->op_type)};
 }
 
+std::set<std::int32_t> operations_of_angles(const OperationForms& operations, const Wiring& program) {
+  std::set<std::int32_t> found;
+  std::vector<std::int32_t> open;
+  for (const std::int32_t operation : operations.computing()) {
+    const bool is_function = operations.count(operation, match::op_class("Cos")) > 0 ||
+                             operations.count(operation, match::op_class("Sin")) > 0;
+    if (!is_function) continue;
+    open.push_back(operation);
+    for (const std::int32_t reader : program.readers_of({operation})) {
+      if (program.are_of_one_module(operation, reader)) found.insert(reader);
+    }
+  }
+  while (!open.empty()) {
+    const std::int32_t operation = open.back();
+    open.pop_back();
+    found.insert(operation);
+    for (const std::int32_t source : program.sources_of({operation})) {
+      if (!found.contains(source)) open.push_back(source);
+    }
+  }
+  return found;
+}
+
 std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& nodes,
                                             const onnx_file::OnnxGraph& graph, const std::vector<Placed>& placed,
                                             const OperationForms& operations, const Wiring& program,
-                                            const match::Reference& reference, const FileTensors& tensors) {
+                                            const match::Reference& reference, const FileTensors& tensors,
+                                            const std::function<bool(std::int32_t)>& is_replaced) {
   std::vector<std::string> dropped;
   const std::set<const OnnxNode*> used = used_nodes(graph, tensors);
   std::set<std::int32_t> standing;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!used.contains(nodes[i])) continue;
-    for (const std::int32_t operation : placed[i].operations) standing.insert(program.role_of(operation));
+    const auto op_class = match::op_class(nodes[i]->op_type);
+    auto own = operations.with_joined(placed[i].operations, op_class);
+    if (placed[i].is_plain_product && !operations.covered(own, op_class).empty())
+      own = operations.covered(own, op_class);
+    for (const std::int32_t operation : own) {
+      const bool is_within = operations.bounds(operation) && !may_cut(*nodes[i]);
+      if (!is_within) standing.insert(program.role_of(operation));
+    }
   }
-  const bool is_quantised = std::ranges::any_of(nodes, [](const OnnxNode* node) {
-    return node->op_type == "QuantizeLinear" || node->op_type.starts_with("QLinear");
-  });
   for (const std::int32_t operation : operations.computing()) {
-    if (standing.contains(program.role_of(operation))) continue;
-    const auto& classes = reference.classes_of_unit[match::UnitIndex(operation)];
-    const bool is_cut = std::ranges::any_of(
-        classes, [](std::uint16_t each) { return each == match::op_class("Relu") || each == match::op_class("Clip"); });
-    if (is_quantised && is_cut) continue;
+    if (standing.contains(program.role_of(operation)) || is_replaced(operation)) continue;
     const match::ReferenceUnit& unit = reference.units[match::UnitIndex(operation)];
     const std::string module = unit.scope.exists() ? reference.scopes[unit.scope].path : "";
     dropped.push_back("no node stands for " + unit.name + (module.empty() ? "" : " of " + module));

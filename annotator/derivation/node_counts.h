@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +17,9 @@
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::derivation {
+
+// Returns the sum in integers that a node multiplies by the scales of a dynamic quantiser; "" for other nodes.
+std::string_view rescaled_sum(const onnx_file::OnnxNode& node, const FileTensors& tensors);
 
 // Returns true for the products by which a quantiser turns integer sums into numbers: the scales of input and weight,
 // and their product times the sums.
@@ -36,15 +41,20 @@ class Surplus {
   const std::vector<const onnx_file::OnnxNode*>& nodes_;
   const std::vector<Placed>& placed_;
   const OperationForms& operations_;
-  std::map<std::pair<std::int32_t, std::uint16_t>, std::int64_t> counts_;  // nodes by operation and operator's class
+  // Nodes by operation and operator's class. One that computes half of the channels is half a node.
+  std::map<std::pair<std::int32_t, std::uint16_t>, double> counts_;
 };
 
 // Returns the operations for which no node stands that an output depends on: "no node stands for relu of encoder.act".
-// Tools compute equal calls of a module once, and integers need no Relu: a quantiser cuts off negative numbers with the
-// zero point.
+// Tools compute equal calls of a module once. `is_replaced` accepts operations for which something else stands.
 std::vector<std::string> dropped_operations(const std::vector<const onnx_file::OnnxNode*>& nodes,
                                             const onnx_file::OnnxGraph& graph, const std::vector<Placed>& placed,
                                             const OperationForms& operations, const Wiring& program,
-                                            const match::Reference& reference, const FileTensors& tensors);
+                                            const match::Reference& reference, const FileTensors& tensors,
+                                            const std::function<bool(std::int32_t operation)>& is_replaced);
+
+// Returns the operations that compute cosines and sines, those before them and their scaling: a file with tables of
+// angles does not compute these.
+std::set<std::int32_t> operations_of_angles(const OperationForms& operations, const Wiring& program);
 
 }  // namespace whence::derivation

@@ -6,15 +6,20 @@
 #include <set>
 #include <utility>
 
+#include "annotator/derivation/attention_fit.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/file_wiring.h"
 #include "annotator/derivation/node_counts.h"
 #include "annotator/derivation/operation_forms.h"
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/orientation.h"
+#include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/parameter_places.h"
+#include "annotator/derivation/placing.h"
+#include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
 #include "annotator/derivation/wiring.h"
+#include "annotator/derivation/written_out.h"
 #include "annotator/match/match.h"
 #include "annotator/match/reference.h"
 #include "annotator/onnx_file/node_attributes.h"
@@ -57,18 +62,24 @@ bool truncates(const OnnxNode& node) {
   return is_integral(to) || to == DType::boolean;
 }
 
-void compare_outputs(const onnx_file::OnnxGraph& graph, const Wiring& program, const FileWiring& file,
-                     std::vector<std::string>& differences) {
-  if (graph.outputs.size() != program.outputs()) {
-    differences.push_back("the file has " + std::to_string(graph.outputs.size()) + " outputs, the program " +
+// The caches of a language model are no results of the recorded call, unless it had caches as well.
+void compare_outputs(const onnx_file::OnnxGraph& graph, const WrittenOut& written, const Wiring& program,
+                     const FileWiring& file, std::vector<std::string>& differences) {
+  const auto& outputs = graph.outputs;
+  const std::size_t without_caches = outputs.size() - written.caches.size();
+  if (program.outputs() != without_caches && program.outputs() != outputs.size()) {
+    differences.push_back("the file has " + std::to_string(outputs.size()) + " outputs, the program " +
                           std::to_string(program.outputs()));
     return;
   }
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
-    const auto makers = file.certain_makers_of(graph.outputs[i].name);
-    if (makers.empty() || program.is_output_of(i, makers)) continue;
-    differences.push_back("the output '" + printable(graph.outputs[i].name) + "' is not result " + std::to_string(i) +
-                          " of the program");
+  std::size_t result = 0;
+  for (const onnx_file::OnnxValue& output : outputs) {
+    const bool is_cache = std::ranges::find(written.caches, output.name, &CachePair::present) != written.caches.end();
+    const auto makers = is_cache ? std::vector<std::int32_t>() : file.certain_makers_of(output.name);
+    if (!makers.empty() && !program.is_output_of(result, makers))
+      differences.push_back("the output '" + printable(output.name) + "' is not result " + std::to_string(result) +
+                            " of the program");
+    if (!is_cache || program.outputs() == outputs.size()) ++result;
   }
 }
 
@@ -83,60 +94,55 @@ std::vector<std::string> modules_of(const Placed& node, const match::NodeMatch* 
   return {modules.begin(), modules.end()};
 }
 
-}  // namespace
+// Returns true for the choice of rows of a table of angles by positions: by an input that the program does not have, or
+// has under that name.
+bool chooses_angles(const OnnxNode& node, const onnx_file::OnnxGraph& graph, const WrittenOut& written,
+                    const Wiring& program) {
+  const bool is_choice = node.op_type == "Gather" && node.inputs.size() == 2 && !node.outputs.empty();
+  if (!is_choice || !written.angles.contains(node.outputs[0])) return false;
+  const auto& inputs = graph.inputs;
+  const bool is_input = std::ranges::find(inputs, node.inputs[1], &onnx_file::OnnxValue::name) != inputs.end();
+  return is_input && (node.inputs[1] == "position_ids" || !program.input_named(node.inputs[1]));
+}
 
-std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
-                                       const std::vector<ProgramForm>& forms, const FileTensors& tensors,
-                                       std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
+// As node_findings(), for a file that is written out.
+std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const WrittenOut& written,
+                                     const Program& program, const std::vector<ProgramForm>& forms,
+                                     const FileTensors& tensors, Contents& contents,
+                                     std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const match::Reference reference = match::make_reference(program, opset_of(model));
-  const match::MatchReport report = match_model(model, reference);
+  match::MatchReport report = match_model(model, reference);
   const OperationForms operations(forms);
+  const AttentionFit attentions(forms);
   const Wiring wiring(program, forms);
   Sizes sizes(tensors, derivations);
-  std::vector<Placed> placed;
+  std::vector<NodeVerdict> size_verdicts;
+  for (const OnnxNode* node : nodes) size_verdicts.push_back(sizes.add(*node));
+  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring)
+                            .run(report, size_verdicts, model.graph, written);
+  std::vector<Placed>& placed = placement.placed;
+  const FileWiring file(nodes, model.graph, written, wiring, tensors, placed);
+  const auto products = [&](std::string_view value) {
+    return products_before(value, tensors, placement.packed,
+                           [&](const OnnxNode& node) { return file.certain_operations_of(node); });
+  };
+  const Saturation saturation(tensors, contents);
+  const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
+    const auto bounds = operations.bounds(operation);
+    return bounds && saturation.is_within(quantiser, *bounds);
+  };
+  const Surplus surplus(nodes, placed, operations, tensors);
   std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    NodeFinding finding{sizes.add(*nodes[i])};
-    Placed place{.is_size = finding.verdict == NodeVerdict::size};
-    if (i < report.nodes.size()) {
-      for (const match::UnitIndex unit : report.nodes[i].units) place.operations.push_back(unit.number());
-      place.is_certain = report.nodes[i].confidence <= origin::Confidence::matched;
-    }
-    placed.push_back(std::move(place));
-    findings.push_back(std::move(finding));
-  }
-  // The match is less strict: where its answer does not fit, the wiring is asked.
-  const std::vector<Placed> matched = placed;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const bool is_asked = findings[i].verdict != NodeVerdict::size && !placed[i].operations.empty() &&
-                          !is_movement(nodes[i]->op_type) &&
-                          !misfit(*nodes[i], placed[i].operations, reference).empty();
-    if (is_asked) placed[i] = {.is_size = placed[i].is_size};
-  }
-  FileWiring file(nodes, model.graph, wiring, tensors, placed);
-  file.place_remaining(
-      [&](const OnnxNode& node, std::int32_t operation) { return misfit(node, {operation}, reference).empty(); });
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!placed[i].operations.empty()) continue;
-    const auto readers = nodes[i]->op_type.ends_with("Mul") ? file.operations_after(i) : std::vector<std::int32_t>();
-    const bool fits = !readers.empty() && misfit(*nodes[i], readers, reference).empty();
-    placed[i] = fits ? Placed{readers} : matched[i];
-  }
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const bool chooses = findings[i].verdict == NodeVerdict::movement && !is_movement(nodes[i]->op_type);
-    if (!chooses || !placed[i].operations.empty() || nodes[i]->inputs.empty()) continue;
-    const auto readers = readers_of_parameter(nodes[i]->inputs[0], tensors, derivations, reference);
-    if (!readers.empty() && misfit(*nodes[i], readers, reference).empty()) placed[i] = {readers};
-  }
-  const Surplus surplus(nodes, placed, operations, tensors);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    NodeFinding& finding = findings[i];
+    NodeFinding& finding = findings.emplace_back(NodeFinding{size_verdicts[i]});
     const auto& own = placed[i].operations;
     finding.modules = modules_of(placed[i], i < report.nodes.size() ? &report.nodes[i] : nullptr, reference);
     const bool is_size = finding.verdict == NodeVerdict::size;
     const bool chooses = finding.verdict == NodeVerdict::movement && !is_movement(nodes[i]->op_type);
-    if (chooses || (!is_size && truncates(*nodes[i]) && file.reads_numbers(i))) {
+    if (chooses_angles(*nodes[i], model.graph, written, wiring)) {
+      finding.verdict = NodeVerdict::movement;
+    } else if (chooses || (!is_size && truncates(*nodes[i]) && file.reads_numbers(i))) {
       finding.remark = own.empty() ? "the program has no such operation" : misfit(*nodes[i], own, reference);
       finding.verdict = NodeVerdict::operation;
     } else if (is_movement(nodes[i]->op_type) || is_rescaling(*nodes[i], tensors)) {
@@ -145,17 +151,23 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
     } else if (!own.empty() && !is_size) {
       // Exporters compute sizes in ways of their own.
       finding.remark = misfit(*nodes[i], own, reference);
+      if (finding.remark.empty()) finding.remark = attentions.difference(*nodes[i], own, tensors, products);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
-      if (finding.remark.empty()) finding.remark = file.difference(i);
+      if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
       finding.verdict = NodeVerdict::operation;
     }
+    if (written.unread.contains(i)) finding.remark = "has inputs or attributes that are not compared";
     if (!finding.remark.empty()) finding.verdict = NodeVerdict::unaccounted;
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
   }
-  compare_outputs(model.graph, wiring, file, differences);
-  std::ranges::move(dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors),
+  compare_outputs(model.graph, written, wiring, file, differences);
+  const auto angles = written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(operations, wiring);
+  const auto is_replaced = [&](std::int32_t operation) {
+    return angles.contains(operation) || file.is_dropped(operation, is_saturated);
+  };
+  std::ranges::move(dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors, is_replaced),
                     std::back_inserter(differences));
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
   const Orientations orientations(forms);
@@ -166,6 +178,33 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
                       "read the other way round than in the program: " + to_text(*derivations[i].expression),
                       derivations[i].bytes};
   }
+  return findings;
+}
+
+// A fused node is as good as the worst of the nodes that it stands for.
+void merge(NodeFinding& whole, const NodeFinding& part) {
+  static constexpr std::array<NodeVerdict, 4> by_weight = {NodeVerdict::size, NodeVerdict::movement,
+                                                           NodeVerdict::operation, NodeVerdict::unaccounted};
+  const auto weight = [](NodeVerdict verdict) { return std::ranges::find(by_weight, verdict) - by_weight.begin(); };
+  if (weight(part.verdict) > weight(whole.verdict)) whole.verdict = part.verdict;
+  if (whole.remark.empty()) whole.remark = part.remark;
+  for (const std::string& module : part.modules) {
+    if (std::ranges::find(whole.modules, module) == whole.modules.end()) whole.modules.push_back(module);
+  }
+}
+
+}  // namespace
+
+std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
+                                       const std::vector<ProgramForm>& forms, const FileTensors& tensors,
+                                       Contents& contents, std::vector<Derivation>& derivations,
+                                       std::vector<std::string>& differences) {
+  const WrittenOut written = write_out(model);
+  if (!written.model) return findings_of(model, written, program, forms, tensors, contents, derivations, differences);
+  const FileTensors parts(*written.model);
+  const auto of_parts = findings_of(*written.model, written, program, forms, parts, contents, derivations, differences);
+  std::vector<NodeFinding> findings(onnx_file::all_nodes(model.graph).size(), NodeFinding{NodeVerdict::size});
+  for (std::size_t i = 0; i < of_parts.size(); ++i) merge(findings[written.nodes[i]], of_parts[i]);
   return findings;
 }
 

@@ -32,6 +32,7 @@ struct NodeFinding {
 // errors of match_model().
 std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
                                        const std::vector<ProgramForm>& forms, const FileTensors& tensors,
-                                       std::vector<Derivation>& derivations, std::vector<std::string>& differences);
+                                       Contents& contents, std::vector<Derivation>& derivations,
+                                       std::vector<std::string>& differences);
 
 }  // namespace whence::derivation

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,9 +12,11 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
+#include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"
 #include "annotator/operators/onnx_operators.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence::derivation {
 namespace {
@@ -147,6 +150,28 @@ bool fits(const std::string& name, const std::optional<Setting>& theirs, const s
   return from_front(*theirs, rank) == from_front(*ours, rank);
 }
 
+// Returns the number of a constant scalar; nullopt for other values.
+std::optional<double> number_in(const graph::Graph& graph, graph::GraphValueId value) {
+  if (value == graph::no_value) return std::nullopt;
+  const std::int32_t initializer = graph.values[static_cast<std::size_t>(value)].initializer;
+  if (initializer < 0) return std::nullopt;
+  const auto elements = program::Elements::of(graph.initializers[static_cast<std::size_t>(initializer)].data);
+  return elements && elements->size() == 1 ? std::optional(elements->number(0)) : std::nullopt;
+}
+
+// Returns the bounds of Relu and Clip; nullopt for other operators.
+std::optional<std::pair<double, double>> bounds_of(const graph::Graph& graph, const graph::GraphNode& node) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  if (node.op_type == "Relu") return std::pair(0.0, infinite);
+  if (node.op_type != "Clip") return std::nullopt;
+  const auto stated = [&](std::size_t slot) {
+    return slot < node.inputs.size() && node.inputs[slot] != graph::no_value;
+  };
+  const auto low = stated(1) ? number_in(graph, node.inputs[1]) : -infinite;
+  const auto high = stated(2) ? number_in(graph, node.inputs[2]) : infinite;
+  return low && high ? std::optional(std::pair(*low, *high)) : std::nullopt;
+}
+
 }  // namespace
 
 OperationForms::OperationForms(std::vector<ProgramForm> forms) : forms_(std::move(forms)) {
@@ -176,8 +201,11 @@ std::vector<std::int32_t> OperationForms::computing() const {
   for (const auto& [operation, nodes] : nodes_) {
     std::set<std::size_t> forms;
     for (const FormNode& each : nodes) {
-      // A constant that several operations share computes nothing of its own.
-      const bool computes = is_arithmetic(each.node->op_type) && each.node->origin.kind == origin::OriginKind::own;
+      // A constant that several operations share computes nothing of its own. A norm in a product is in its weight.
+      const auto kind = each.node->origin.kind;
+      const bool is_own =
+          kind == origin::OriginKind::own || (kind == origin::OriginKind::fused && !multiplies(each.node->op_type));
+      const bool computes = is_arithmetic(each.node->op_type) && is_own;
       const bool is_floating_result =
           !each.node->outputs.empty() &&
           is_floating(each.graph->values[static_cast<std::size_t>(each.node->outputs[0])].dtype);
@@ -189,6 +217,35 @@ std::vector<std::int32_t> OperationForms::computing() const {
   return found;
 }
 
+// Returns the operations of all nodes of this class that stand for one of the operations.
+std::set<std::int32_t> OperationForms::of_same_nodes(const std::vector<std::int32_t>& operations,
+                                                     std::uint16_t op_class) const {
+  std::set<std::int32_t> all;
+  for (const std::int32_t operation : operations) {
+    const auto found = nodes_.find(operation);
+    if (found == nodes_.end()) continue;
+    for (const FormNode& form : found->second) {
+      const origin::NodeOrigin& origin = form.node->origin;
+      const bool is_same = match::op_class(form.node->op_type) == op_class;
+      if (is_same && origin.kind != origin::OriginKind::shared) all.insert(origin.ops.begin(), origin.ops.end());
+    }
+  }
+  return all;
+}
+
+std::vector<std::int32_t> OperationForms::covered(std::vector<std::int32_t> operations, std::uint16_t op_class) const {
+  const auto allowed = of_same_nodes(operations, op_class);
+  std::erase_if(operations, [&](std::int32_t each) { return !allowed.contains(each); });
+  return operations;
+}
+
+std::vector<std::int32_t> OperationForms::with_joined(std::vector<std::int32_t> operations,
+                                                      std::uint16_t op_class) const {
+  auto all = of_same_nodes(operations, op_class);
+  all.insert(operations.begin(), operations.end());
+  return {all.begin(), all.end()};
+}
+
 std::int64_t OperationForms::count(std::int32_t operation, std::uint16_t op_class) const {
   const auto found = nodes_.find(operation);
   if (found == nodes_.end()) return 0;
@@ -198,6 +255,18 @@ std::int64_t OperationForms::count(std::int32_t operation, std::uint16_t op_clas
     if (match::op_class(form.node->op_type) == op_class) largest = std::max(largest, ++counts[form.form]);
   }
   return largest;
+}
+
+std::optional<std::pair<double, double>> OperationForms::bounds(std::int32_t operation) const {
+  const auto found = nodes_.find(operation);
+  std::optional<std::pair<double, double>> bounds;
+  if (found == nodes_.end()) return bounds;
+  for (const FormNode& form : found->second) {
+    if (!is_arithmetic(form.node->op_type)) continue;
+    bounds = bounds_of(*form.graph, *form.node);
+    if (!bounds) return std::nullopt;
+  }
+  return bounds;
 }
 
 std::string OperationForms::exchanged(const OnnxNode& node, const std::vector<std::int32_t>& operations,
@@ -258,7 +327,8 @@ std::string OperationForms::difference(const OnnxNode& node, const std::vector<s
     const bool is_product = node.op_type == "Gemm" && same.empty() && stated.contains(factor);
     if (is_product && stated[factor] != Setting{{1}}) return std::string(factor) + " is " + to_text(stated[factor]);
   }
-  if (same.empty()) return "";
+  // AttentionFit knows what the attributes of an attention mean together with its inputs.
+  if (same.empty() || op_type == "Attention") return "";
   for (const FormNode& form : same) {
     for (const graph::Attribute& attribute : form.node->attributes) names.insert(attribute.name);
   }

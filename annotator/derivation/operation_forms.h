@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "annotator/derivation/file_tensors.h"
@@ -21,9 +23,19 @@ class OperationForms {
   // Returns the operations for which each form has an operator that computes numbers from the program's inputs,
   // ascending.
   std::vector<std::int32_t> computing() const;
+  // Returns those of a node's operations that a form computes with one node of this operator class; all of them if
+  // there is none. The match gives a node also the operations before it that no other node seems to compute.
+  std::vector<std::int32_t> covered(std::vector<std::int32_t> operations, std::uint16_t op_class) const;
+  // Returns the operations, and those that a form computes together with one of them, with one node of this class.
+  std::vector<std::int32_t> with_joined(std::vector<std::int32_t> operations, std::uint16_t op_class) const;
   // Returns the largest number of nodes that a form has for an operation with operators of this class
   // (match/op_class.h).
   std::int64_t count(std::int32_t operation, std::uint16_t op_class) const;
+
+  // Returns true if a form has an operator of this class for the operation.
+  bool has(std::int32_t operation, std::uint16_t op_class) const { return count(operation, op_class) > 0; }
+  // Returns the smallest and largest number of an operation that only cuts off numbers: Relu, Clip; nullopt for others.
+  std::optional<std::pair<double, double>> bounds(std::int32_t operation) const;
 
   // Compares the attributes of a node with those of its operations' nodes that have the same operator. `opset`: the
   // file's. Returns what differs: "axis is 1, not -1 as in the program"; "" if nothing differs or there is no such
@@ -34,6 +46,7 @@ class OperationForms {
                         const FileTensors& tensors) const;
 
  private:
+  std::set<std::int32_t> of_same_nodes(const std::vector<std::int32_t>& operations, std::uint16_t op_class) const;
   struct FormNode {
     const graph::Graph* graph = nullptr;
     const graph::GraphNode* node = nullptr;

@@ -46,6 +46,7 @@ const std::vector<Row>& rows() {
       {"ReduceMean",
        {"AveragePool", "GroupNormalization", "InstanceNormalization", "LayerNormalization", "RMSNormalization"}},
       {"ReduceSum", {"Einsum", "MatMul", "ReduceL1", "ReduceL2", "Softmax", "LogSoftmax"}},
+      {"InstanceNormalization", {"GroupNormalization"}},
       {"MatMul", {"Attention", "Einsum", "GRU", "LSTM", "RNN"}},
       {"Where", {"Attention", "Softplus"}},
       {"Greater", {"Softplus"}},

@@ -44,6 +44,29 @@ std::vector<match::UnitIndex> neighbours_of(const match::NodeMatch& node, const 
   return units;
 }
 
+// Returns true if a node reads a value that the program computes from parameters, and its operations do not. Products
+// have absorbed the operations after them.
+bool reads_computed_elsewhere(const Expression& expression, const OnnxNode& node, const match::NodeMatch& match,
+                              const Wiring& program) {
+  std::set<std::int32_t> own;
+  for (const match::UnitIndex unit : match.units) own.insert(program.role_of(unit.number()));
+  if (own.empty()) return false;
+  static const std::set<std::string_view> single = {"Add", "Sub", "Mul", "Div"};
+  if (!single.contains(node.op_type)) {
+    for (int step = 0; step < 2; ++step) {
+      for (const std::int32_t reader : program.readers_of({own.begin(), own.end()}))
+        own.insert(program.role_of(reader));
+    }
+  }
+  bool is_elsewhere = false;
+  for_each_parameter(expression, [&](const ParameterStep& parameter) {
+    const bool fits = std::ranges::any_of(parameter.readers,
+                                          [&](std::int32_t reader) { return own.contains(program.role_of(reader)); });
+    is_elsewhere = is_elsewhere || (parameter.is_computed() && !parameter.readers.empty() && !fits);
+  });
+  return is_elsewhere;
+}
+
 }  // namespace
 
 std::vector<std::int32_t> readers_of_parameter(std::string_view value, const FileTensors& tensors,
@@ -81,6 +104,13 @@ void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::Ma
       const auto number = numbers.find(use.node);
       if (number == numbers.end() || number->second >= report.nodes.size()) continue;
       if (report.nodes[number->second].confidence > origin::Confidence::matched) continue;
+      if (reads_computed_elsewhere(*derivation.expression, *use.node, report.nodes[number->second], program)) {
+        derivation = {Verdict::unaccounted,
+                      {},
+                      "read at another place than in the program: " + to_text(*derivation.expression),
+                      derivation.bytes};
+        break;
+      }
       auto allowed = parameters_of(report.nodes[number->second].units, reference);
       if (allowed.empty()) continue;
       // Runtimes fuse a bias or a norm with the operator after it, and tools fold a norm into the product before it.

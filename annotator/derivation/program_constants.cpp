@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "annotator/derivation/evaluate_node.h"
+#include "annotator/derivation/expression.h"
 #include "schema/files/files.h"
 #include "schema/program_walk.h"
 
@@ -37,6 +38,7 @@ ProgramConstants::ProgramConstants(const Program& program, const std::vector<Pro
     if (!parameter.persistent) add(parameter.data);
   }
   for (const ProgramForm& form : forms) add(*form.graph);
+  if (const auto graph = written_out(program)) add(*graph);
   for (const Node* node : operations(program)) {
     for (const NamedArgument& argument : node->arguments) {
       if (const auto* number = argument.value.as<double>()) numbers_.insert(*number);
@@ -108,6 +110,16 @@ bool ProgramConstants::is_known_number(double number, double bound, double small
   return is_known;
 }
 
+// Returns true for the largest number of a converter to float16 if it stands for a larger one of the program.
+bool ProgramConstants::is_limit(double number) const {
+  const bool is_largest = std::ranges::any_of(cast_ranges, [&](const CastRange& range) {
+    return range.is_limited() && std::abs(number) == static_cast<double>(range.largest);
+  });
+  return is_largest && std::ranges::any_of(numbers_, [&](double known) {
+           return known / number > 0 && std::abs(known) > std::abs(number);
+         });
+}
+
 std::vector<TensorData> ProgramConstants::numbers() const {
   std::vector<TensorData> all;
   for_each_number([&](double known) { all.push_back(program::number_scalar(known, DType::float32)); });
@@ -174,6 +186,7 @@ bool ProgramConstants::holds(const TensorData& tensor) const {
   if (all_equal(0) || all_equal(1)) return true;
   // Half the distance of the float16 numbers next to zero.
   const double smallest = tensor.dtype == DType::float16 ? 3e-8 : 0;
+  if (tensor.dtype == DType::float16 && count == 1 && is_limit(elements->number(0))) return true;
   if (count == 1 && is_known_number(elements->number(0), std::max(bound, 1e-6), smallest)) return true;
   if (is_mask(*elements)) return true;
   for (const auto& [size, constants] : constants_) {

@@ -17,7 +17,7 @@ namespace whence::derivation {
 
 class ProgramConstants {
  public:
-  // Evaluates every node of the forms that reads only constants.
+  // Evaluates every node of the forms, and of the program written out, that reads only constants.
   ProgramConstants(const Program& program, const std::vector<ProgramForm>& forms);
 
   // Returns true if a constant of the program has the same numbers, in whatever dtype and sizes, or if they are its
@@ -37,6 +37,7 @@ class ProgramConstants {
   template <class Visit>
   void for_each_number(Visit&& visit) const;
   bool is_known_number(double number, double bound, double smallest) const;
+  bool is_limit(double number) const;
   bool is_mask(const program::Elements& elements) const;
 
   std::map<std::int64_t, std::vector<TensorData>> constants_;  // by number of elements

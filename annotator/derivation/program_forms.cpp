@@ -1,16 +1,26 @@
 #include "annotator/derivation/program_forms.h"
 
+#include <utility>
+
 #include "annotator/exporter/export.h"
 #include "annotator/exporter/filled_weights.h"
 
 namespace whence::derivation {
 
-std::vector<ProgramForm> forms_of(const Program& program) {
+namespace {
+
+Program with_noise(const Program& program) {
   Program filled = program;
   for (Parameter& parameter : filled.parameters) {
     if (parameter.persistent) parameter.data.bytes = Bytes::left_out(parameter.data.bytes.size());
   }
-  filled = exporter::with_filled_weights(filled);
+  return exporter::with_filled_weights(filled);
+}
+
+}  // namespace
+
+std::vector<ProgramForm> forms_of(const Program& program) {
+  const Program filled = with_noise(program);
   exporter::ExportOptions options;
   options.unsupported_as_domain = true;
   const std::vector<exporter::ExportForm> wanted = {
@@ -24,6 +34,15 @@ std::vector<ProgramForm> forms_of(const Program& program) {
     forms.push_back({wanted[forms.size()].opset, exported.graph});
   }
   return forms;
+}
+
+std::optional<graph::Graph> written_out(const Program& program) {
+  exporter::ExportOptions options;
+  options.unsupported_as_domain = true;
+  options.simplify = false;
+  options.fold = false;
+  Result<graph::Graph> graph = exporter::export_program(with_noise(program), options);
+  return graph ? std::optional(std::move(*graph)) : std::nullopt;
 }
 
 }  // namespace whence::derivation

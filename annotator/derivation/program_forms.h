@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "annotator/graph/graph.h"
@@ -18,5 +19,8 @@ struct ProgramForm {
 // Returns the forms. Parameters are noise: a constant that depends on one belongs to a checkpoint and not to the
 // program.
 std::vector<ProgramForm> forms_of(const Program& program);
+
+// Returns the program with nodes for all that it computes, also from constants alone; nullopt if it cannot be exported.
+std::optional<graph::Graph> written_out(const Program& program);
 
 }  // namespace whence::derivation

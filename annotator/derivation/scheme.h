@@ -63,6 +63,9 @@ struct Scheme {
   // zero points.
   bool pads_with_zero_points = false;
   int zero_padding = 0;
+
+  // Returns true if the rule gives the scales of this tensor.
+  bool follows(ScaleRule rule) const { return (equal_rules >> static_cast<unsigned>(rule) & 1U) != 0; }
 };
 
 // Returns the scheme as words: "int8 symmetric per channel of axis 0".

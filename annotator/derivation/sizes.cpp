@@ -14,6 +14,10 @@ Sizes::Sizes(const FileTensors& tensors, const std::vector<Derivation>& derivati
   for (std::size_t i = 0; i < derivations.size(); ++i) {
     const FileTensor& tensor = tensors.all()[i];
     const DType dtype = from_onnx(tensor.tensor->data_type);
+    if (derivations[i].verdict == Verdict::calibrated) {
+      ranges_.insert(tensor.name);
+      continue;
+    }
     const bool is_plain = derivations[i].verdict == Verdict::constant || is_integral(dtype) || dtype == DType::boolean;
     (is_plain ? sizes_ : parameters_).insert(tensor.name);
   }
@@ -29,12 +33,15 @@ NodeVerdict Sizes::add(const OnnxNode& node) {
   const auto all_in = [&](const auto& is_known) {
     return std::ranges::all_of(node.inputs, [&](std::string_view input) { return input.empty() || is_known(input); });
   };
-  if (starts || all_in([&](std::string_view input) { return sizes_.contains(input); })) {
+  const auto is_size = [&](std::string_view input) { return sizes_.contains(input) || ranges_.contains(input); };
+  const bool computes_sizes = all_in(is_size) && std::ranges::any_of(node.inputs, [&](std::string_view input) {
+                                return sizes_.contains(input);
+                              });
+  if (starts || node.op_type == "Constant" || computes_sizes) {
     sizes_.insert(node.outputs.begin(), node.outputs.end());
     return NodeVerdict::size;
   }
-  const bool is_fixed =
-      all_in([&](std::string_view input) { return sizes_.contains(input) || parameters_.contains(input); });
+  const bool is_fixed = all_in([&](std::string_view input) { return is_size(input) || parameters_.contains(input); });
   if (!is_fixed || !(picks.contains(node.op_type) || is_movement(node.op_type))) return NodeVerdict::unaccounted;
   parameters_.insert(node.outputs.begin(), node.outputs.end());
   return NodeVerdict::movement;

@@ -21,6 +21,7 @@ class Sizes {
 
  private:
   FlatSet<std::string_view> sizes_, parameters_;
+  FlatSet<std::string_view> ranges_;  // of activations: a tool may have measured values that depend on sizes alone
 };
 
 }  // namespace whence::derivation

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "annotator/derivation/checkpoint_names.h"
+#include "annotator/derivation/recorded_results.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/printable.h"
 
@@ -83,9 +84,12 @@ void Weights::compute(const Program& program) {
         return program::cast_tensor(value(name), parameter.data.dtype);
       }
     }
-    return parameter.persistent ? std::nullopt : std::optional(parameter.data);
+    const bool is_known = !parameter.persistent && parameter.data.bytes.in_memory();
+    return is_known ? std::optional(parameter.data) : std::nullopt;
   };
-  for (ComputedValue& each : computed_values(program, value_of)) {
+  Program computing = program;
+  forget_recorded_results(computing);
+  for (ComputedValue& each : computed_values(computing, value_of)) {
     if (find(each.name) != nullptr) continue;
     names_.emplace(each.name, tensors_.size());
     tensors_.push_back({.name = each.name, .data = each.data});
@@ -100,6 +104,7 @@ ParameterStep Weights::step_of(std::size_t index, DType dtype) const {
   if (is_computed(index)) {
     step.parameters = computed_[index - stored_].parameters;
     step.recipe = computed_[index - stored_].recipe;
+    step.readers = computed_[index - stored_].readers;
   }
   return step;
 }
@@ -139,6 +144,30 @@ void Weights::require_fit(const Adapter& adapter, const std::string& path) const
 void Weights::adapt(Adapter adapter) {
   for (auto& [name, product] : adapter.products) adapters_[index_of(name)] = std::move(product);
   for (auto& [name, data] : adapter.complete) replaced_[index_of(name)] = std::move(data);
+}
+
+void remove_wrapper(Program& program, const Weights& weights) {
+  std::vector<const Parameter*> wanted;
+  for (const Parameter& parameter : program.parameters) {
+    if (parameter.kind == ParameterKind::parameter) wanted.push_back(&parameter);
+  }
+  if (wanted.empty() || weights.find(wanted.front()->name) != nullptr) return;
+  const std::string first = wanted.front()->name;
+  for (std::size_t dot = first.find('.'); dot != std::string::npos; dot = first.find('.', dot + 1)) {
+    const std::string prefix = first.substr(0, dot + 1);
+    const bool has_all = std::ranges::all_of(wanted, [&](const Parameter* each) {
+      return each->name.starts_with(prefix) && weights.find(each->name.substr(prefix.size())) != nullptr;
+    });
+    if (!has_all) continue;
+    const auto shorten = [&](std::string& name) {
+      if (name.starts_with(prefix)) name = name.substr(prefix.size());
+    };
+    for (Parameter& parameter : program.parameters) {
+      shorten(parameter.name);
+      std::ranges::for_each(parameter.aliases, shorten);
+    }
+    return;
+  }
 }
 
 }  // namespace whence::derivation

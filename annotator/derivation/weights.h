@@ -67,4 +67,8 @@ class Weights {
   std::map<std::size_t, TensorData> replaced_;  // by index of the tensor
 };
 
+// Removes the prefix of a wrapper from the names of the program's parameters, `model.` of a recorded module that holds
+// the checkpoint's model, if the checkpoint has all of them without it.
+void remove_wrapper(Program& program, const Weights& weights);
+
 }  // namespace whence::derivation

@@ -70,12 +70,31 @@ Wiring::Wiring(const Program& program, const std::vector<ProgramForm>& forms) {
     roles_[static_cast<std::size_t>(operation)] =
         first.try_emplace({module, operations_of_scope[scope]++}, operation).first->second;
   }
+  add_recorded(program);
   std::set<const graph::Graph*> known;
   for (const ProgramForm& form : forms) {
     if (!known.insert(form.graph.get()).second) continue;
     std::unordered_map<graph::GraphValueId, std::set<std::int32_t>> inputs;
-    for (std::size_t i = 0; i < form.graph->inputs.size(); ++i) inputs[form.graph->inputs[i]] = {of_input(i)};
+    inputs_.clear();
+    for (std::size_t i = 0; i < form.graph->inputs.size(); ++i) {
+      inputs[form.graph->inputs[i]] = {of_input(i)};
+      inputs_.push_back(form.graph->values[static_cast<std::size_t>(form.graph->inputs[i])].name);
+    }
     add(*form.graph, std::move(inputs));
+  }
+}
+
+// Adds the operations whose results a recording holds as a constant: other files compute it.
+void Wiring::add_recorded(const Program& program) {
+  for (const Node* node : operations(program)) {
+    each_operand(*node, [&](ValueId id) {
+      const ConstantId recorded = program.values[id].known;
+      if (recorded == none_id) return;
+      for (const std::int32_t source : program.constants[recorded].ops) {
+        sources_[node->origin.op].insert(source);
+        readers_[source].insert(node->origin.op);
+      }
+    });
   }
 }
 
@@ -97,7 +116,10 @@ void Wiring::add(const graph::Graph& graph, std::unordered_map<graph::GraphValue
       for (const graph::GraphValueId input : body.inputs) inner[input] = read;
       add(body, std::move(inner));
     });
+    const bool selects = is_movement(node.op_type) || node.op_type == "Slice";
     for (const std::int32_t operation : node.origin.ops) {
+      if (is_arithmetic(node.op_type)) computing_.insert(operation);
+      if (!selects) deciding_.insert(operation);
       sources_[operation].insert(read.begin(), read.end());
       for (const std::int32_t source : read) readers_[source].insert(operation);
     }
@@ -124,25 +146,47 @@ std::int32_t Wiring::role_of(std::int32_t operation) const {
   return operation >= 0 && at < roles_.size() && roles_[at] >= 0 ? roles_[at] : operation;
 }
 
+std::int32_t Wiring::module_of(std::int32_t operation) const {
+  const auto at = static_cast<std::size_t>(operation);
+  return operation >= 0 && at < modules_.size() ? modules_[at] : -1;
+}
+
+bool Wiring::are_of_one_module(std::int32_t one, std::int32_t other) const {
+  return module_of(one) >= 0 && module_of(one) == module_of(other);
+}
+
 bool Wiring::reads(std::int32_t reader, std::int32_t source) const {
   const auto found = sources_of_role_.find(role_of(reader));
   return found != sources_of_role_.end() && found->second.contains(role_of(source));
 }
 
 bool Wiring::connects(const std::vector<std::int32_t>& sources, const std::vector<std::int32_t>& readers) const {
-  const auto module_of = [&](std::int32_t operation) {
-    const auto at = static_cast<std::size_t>(operation);
-    return operation >= 0 && at < modules_.size() ? modules_[at] : -1;
-  };
   for (const std::int32_t reader : readers) {
     for (const std::int32_t source : sources) {
       if (role_of(source) == role_of(reader) || reads(reader, source)) return true;
-      if (module_of(reader) < 0 || module_of(reader) != module_of(source)) continue;
+      if (!are_of_one_module(reader, source)) continue;
       const auto between = sources_.find(reader);
       if (between == sources_.end()) continue;
       for (const std::int32_t middle : between->second) {
-        if (module_of(middle) == module_of(reader) && reads(middle, source)) return true;
+        if (are_of_one_module(middle, reader) && reads(middle, source)) return true;
       }
+    }
+  }
+  return false;
+}
+
+bool Wiring::reach(const std::vector<std::int32_t>& sources, const std::vector<std::int32_t>& readers,
+                   Between between) const {
+  const std::set<std::int32_t>& stops = between == Between::selections ? deciding_ : computing_;
+  std::set<std::int32_t> seen(readers.begin(), readers.end());
+  std::vector<std::int32_t> open(readers.begin(), readers.end());
+  while (!open.empty()) {
+    const auto read = sources_.find(open.back());
+    open.pop_back();
+    if (read == sources_.end()) continue;
+    for (const std::int32_t source : read->second) {
+      if (std::ranges::find(sources, source) != sources.end()) return true;
+      if (!stops.contains(source) && seen.insert(source).second) open.push_back(source);
     }
   }
   return false;
@@ -157,6 +201,21 @@ std::set<std::int32_t> Wiring::readers_of(const std::vector<std::int32_t>& sourc
   return all;
 }
 
+std::set<std::int32_t> Wiring::readers_of_parts(const std::vector<std::int32_t>& sources) const {
+  std::set<std::int32_t> all = readers_of(sources);
+  std::vector<std::int32_t> open(all.begin(), all.end());
+  while (!open.empty()) {
+    const std::int32_t operation = open.back();
+    open.pop_back();
+    const auto found = readers_.find(operation);
+    if (deciding_.contains(operation) || found == readers_.end()) continue;
+    for (const std::int32_t reader : found->second) {
+      if (all.insert(reader).second) open.push_back(reader);
+    }
+  }
+  return all;
+}
+
 std::set<std::int32_t> Wiring::sources_of(const std::vector<std::int32_t>& readers) const {
   std::set<std::int32_t> all;
   for (const std::int32_t reader : readers) {
@@ -164,6 +223,12 @@ std::set<std::int32_t> Wiring::sources_of(const std::vector<std::int32_t>& reade
       all.insert(found->second.begin(), found->second.end());
   }
   return all;
+}
+
+std::optional<std::size_t> Wiring::input_named(std::string_view name) const {
+  const auto found = std::ranges::find(inputs_, name);
+  if (found == inputs_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - inputs_.begin());
 }
 
 bool Wiring::is_output_of(std::size_t index, const std::vector<std::int32_t>& sources) const {

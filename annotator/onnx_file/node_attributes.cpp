@@ -16,4 +16,15 @@ std::int64_t integer_attribute(const OnnxNode& node, std::string_view name, std:
   return otherwise;
 }
 
+std::string_view text_attribute(const OnnxNode& node, std::string_view name) {
+  const Place place{.stage = "read"};
+  for (const OnnxAttribute& attribute : node.attributes) {
+    if (attribute.name != name) continue;
+    for (const wire::Field& field : wire::Fields(attribute.message, place)) {
+      if (field.is_bytes(proto::attribute::s)) return field.bytes;
+    }
+  }
+  return {};
+}
+
 }  // namespace whence::onnx_file

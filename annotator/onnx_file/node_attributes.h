@@ -1,4 +1,4 @@
-// Reads integer attributes of a node from the wire format.
+// Reads attributes of a node from the wire format.
 #pragma once
 
 #include <cstdint>
@@ -10,5 +10,7 @@ namespace whence::onnx_file {
 
 // Returns the integer attribute, or `otherwise` if the node does not have it. Throws Error(corrupt_file).
 std::int64_t integer_attribute(const OnnxNode& node, std::string_view name, std::int64_t otherwise);
+// Returns the text attribute; "" if the node does not have it. Throws Error(corrupt_file).
+std::string_view text_attribute(const OnnxNode& node, std::string_view name);
 
 }  // namespace whence::onnx_file

@@ -226,8 +226,11 @@ class Writer {
       row.word_or_null(parameter.digests.bfloat16);
       row.word_or_null(to_base64(std::as_bytes(std::span(parameter.sketch))));
       // A checkpoint does not have the buffers that are not persistent, such as the frequencies of rotary positions.
+      // TorchScript does not know which these are; there, integers are positions and indices.
+      const bool may_be_unsaved =
+          !parameter.persistent || (parameter.kind == ParameterKind::buffer && is_integral(parameter.data.dtype));
       const auto bytes = parameter.data.bytes.in_memory();
-      const bool held = !parameter.persistent && bytes && bytes->size() <= sidecar_form::inline_limit;
+      const bool held = may_be_unsaved && bytes && bytes->size() <= sidecar_form::inline_limit;
       row.word_or_null(held ? to_base64(*bytes) : "");
     });
   }

@@ -1,0 +1,138 @@
+#include "annotator/derivation/attention_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <onnx/onnx_pb.h>
+
+#include "annotator/derivation/causal_masks.h"
+
+namespace whence::derivation {
+namespace {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+using onnx_file::OnnxNode;
+
+constexpr std::size_t mask_slot = 3;
+
+// Returns the operations of the nearest products with a parameter before a value.
+std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
+  constexpr std::size_t most = 200;  // nodes between
+  std::set<std::int32_t> found;
+  std::vector<GraphValueId> open = {value};
+  for (std::size_t i = 0; i < open.size() && i < most; ++i) {
+    const GraphNode* const maker = producer(graph, open[i]);
+    if (maker == nullptr) continue;
+    const bool is_product = maker->op_type == "MatMul" || maker->op_type == "Gemm" || maker->op_type == "Conv";
+    const bool has_parameter = is_product && std::ranges::any_of(maker->inputs, [&](GraphValueId input) {
+                                 const GraphNode* const before = producer(graph, input);
+                                 const bool is_turned = before != nullptr && before->op_type == "Transpose";
+                                 const graph::Initializer* const weight =
+                                     initializer(graph, is_turned ? before->inputs[0] : input);
+                                 return weight != nullptr && (weight->parameter || weight->rearranged);
+                               });
+    if (has_parameter) {
+      found.insert(maker->origin.ops.begin(), maker->origin.ops.end());
+    } else {
+      open.insert(open.end(), maker->inputs.begin(), maker->inputs.end());
+    }
+  }
+  return found;
+}
+
+std::optional<double> number_of(const OnnxNode& node, std::string_view name) {
+  for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
+    onnx::AttributeProto message;
+    if (attribute.name != name ||
+        !message.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size())))
+      continue;
+    return message.type() == onnx::AttributeProto::FLOAT ? message.f() : static_cast<double>(message.i());
+  }
+  return std::nullopt;
+}
+
+std::string differs(std::string_view name, double ours, double theirs) {
+  const auto text = [](double number) {
+    std::string digits = std::to_string(number);
+    digits.erase(digits.find_last_not_of('0') + 1);
+    if (digits.ends_with('.')) digits.pop_back();
+    return digits;
+  };
+  return std::string(name) + " is " + text(theirs) + ", in the program " + text(ours);
+}
+
+}  // namespace
+
+AttentionFit::AttentionFit(const std::vector<ProgramForm>& forms) {
+  for (const ProgramForm& form : forms) add(*form.graph);
+}
+
+void AttentionFit::add(const Graph& graph) {
+  constexpr std::size_t operands = 3, heads_axis = 1, rank = 4;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.removed || node.op_type != "Attention" || !node.domain.empty() || node.inputs.size() < operands) continue;
+    const auto dims_of = [&](std::size_t slot) {
+      return graph.values[static_cast<std::size_t>(node.inputs[slot])].dims.value_or(std::vector<Dim>());
+    };
+    const std::vector<Dim> query = dims_of(0), key = dims_of(1);
+    if (query.size() != rank || key.size() != rank) continue;
+    Attention attention{.heads = query[heads_axis].size, .key_heads = key[heads_axis].size};
+    const graph::Attribute* const scale = node.find("scale");
+    attention.scale =
+        scale != nullptr ? std::get<float>(scale->value) : 1 / std::sqrt(static_cast<double>(query[rank - 1].size));
+    const bool has_mask = node.inputs.size() > mask_slot && node.inputs[mask_slot] != graph::no_value;
+    attention.is_causal =
+        node.int_attribute("is_causal", 0) != 0 || (has_mask && is_causal_mask(graph, node.inputs[mask_slot]));
+    attention.has_mask = has_mask && depends_on_input(graph, node.inputs[mask_slot]);
+    for (std::size_t slot = 0; slot < operands; ++slot)
+      attention.operands.push_back(products_before(graph, node.inputs[slot]));
+    for (const std::int32_t operation : node.origin.ops) attentions_.emplace(operation, attention);
+  }
+}
+
+std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std::int32_t>& operations,
+                                     const FileTensors& tensors, const ProductsBefore& products_before) const {
+  const bool is_plain = node.op_type == "Attention" && node.domain.empty();
+  if (!is_plain && node.op_type != "MultiHeadAttention") return "";
+  const Attention* ours = nullptr;
+  for (const std::int32_t operation : operations) {
+    if (const auto found = attentions_.find(operation); found != attentions_.end()) ours = &found->second;
+  }
+  if (ours == nullptr) return "";
+  const auto heads = number_of(node, is_plain ? "q_num_heads" : "num_heads"),
+             key_heads = number_of(node, "kv_num_heads");
+  if (heads && *heads != static_cast<double>(ours->heads))
+    return differs("the number of heads", static_cast<double>(ours->heads), *heads);
+  // Programs repeat the heads of keys and values where the operator does it by itself.
+  if (key_heads && *key_heads != static_cast<double>(ours->key_heads) && ours->key_heads != ours->heads)
+    return differs("the number of heads of keys", static_cast<double>(ours->key_heads), *key_heads);
+  constexpr double rounding = 1e-6;
+  const double scale = number_of(node, "scale").value_or(0);
+  if (scale != 0 && std::abs(scale - ours->scale) > rounding * std::abs(ours->scale))
+    return differs("scale", ours->scale, scale);
+  if (is_plain && number_of(node, "softcap").value_or(0) != 0)
+    return differs("softcap", 0, *number_of(node, "softcap"));
+  // Padding is in the mask.
+  const bool is_causal = number_of(node, is_plain ? "is_causal" : "unidirectional").value_or(0) != 0;
+  if (is_causal && !ours->is_causal) return differs("is_causal", 0, 1);
+  if (is_plain) {
+    const std::string_view mask = node.inputs.size() > mask_slot ? node.inputs[mask_slot] : "";
+    if (mask.empty() && ours->has_mask) return "reads no mask, unlike the program";
+    if (!is_causal && ours->is_causal && !may_be_causal(tensors, mask))
+      return "positions see later ones, unlike in the program";
+  }
+  for (std::size_t slot = 0; slot < ours->operands.size() && slot < node.inputs.size(); ++slot) {
+    const auto theirs = products_before(node.inputs[slot]);
+    const auto& expected = ours->operands[slot];
+    if (theirs.empty() || expected.empty()) continue;
+    if (std::ranges::none_of(theirs, [&](std::int32_t each) { return expected.contains(each); }))
+      return "operand " + std::to_string(slot) + " is another projection than in the program";
+  }
+  return "";
+}
+
+}  // namespace whence::derivation

@@ -1,0 +1,44 @@
+// Compares the attention nodes of a file with a program's: the number of heads, the scale, whether positions see later
+// ones, and which projections are query, key and value.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/program_forms.h"
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::derivation {
+
+class AttentionFit {
+ public:
+  explicit AttentionFit(const std::vector<ProgramForm>& forms);
+
+  // Returns the operations of the products from which a value is computed, without other products between; empty if
+  // they are unknown.
+  using ProductsBefore = std::function<std::set<std::int32_t>(std::string_view value)>;
+  // Returns what differs; "" if nothing, or if the operations are no attention.
+  std::string difference(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations,
+                         const FileTensors& tensors, const ProductsBefore& products_before) const;
+
+ private:
+  struct Attention {
+    std::int64_t heads = 0, key_heads = 0;
+    double scale = 1;
+    bool is_causal = false;
+    bool has_mask = false;  // that depends on an input
+    std::vector<std::set<std::int32_t>> operands =
+        {};  // by query, key, value: the operations of the products before them
+  };
+  void add(const graph::Graph& graph);
+
+  std::map<std::int32_t, Attention> attentions_;  // by operation
+};
+
+}  // namespace whence::derivation

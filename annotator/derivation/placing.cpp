@@ -1,0 +1,129 @@
+#include "annotator/derivation/placing.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "annotator/derivation/operator_fit.h"
+#include "annotator/derivation/parameter_places.h"
+#include "annotator/match/op_class.h"
+#include "annotator/onnx_file/node_attributes.h"
+
+namespace whence::derivation {
+
+using onnx_file::OnnxNode;
+
+Placement Placing::run(match::MatchReport& report, const std::vector<NodeVerdict>& sizes,
+                       const onnx_file::OnnxGraph& graph, const WrittenOut& written) {
+  take_matches(report, sizes);
+  drop_operations_of_others();
+  ask_wiring(sizes, graph, written);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    place_by_parameter(i, sizes[i]);
+    add_fused_activation(i);
+    placed()[i].share = share_of(*nodes_[i], tensors_, derivations_);
+    placed()[i].is_plain_product = is_plain_product(*nodes_[i], tensors_, derivations_);
+  }
+  return std::move(placement_);
+}
+
+bool Placing::fits(const OnnxNode& node, const std::vector<std::int32_t>& operations) const {
+  return misfit(node, operations, reference_).empty();
+}
+
+void Placing::take_matches(match::MatchReport& report, const std::vector<NodeVerdict>& sizes) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    Placed place{.is_size = sizes[i] == NodeVerdict::size};
+    if (i < report.nodes.size()) {
+      place_packed(*nodes_[i], report.nodes[i]);
+      for (const match::UnitIndex unit : report.nodes[i].units) place.operations.push_back(unit.number());
+      place.share = share_of(*nodes_[i], tensors_, derivations_);
+      place.is_certain = report.nodes[i].confidence <= origin::Confidence::matched;
+    }
+    placed().push_back(std::move(place));
+  }
+}
+
+void Placing::place_packed(const OnnxNode& node, match::NodeMatch& match) {
+  auto operations =
+      packed_operations(node, tensors_, derivations_, reference_,
+                        [&](const OnnxNode& each, std::int32_t operation) { return fits(each, {operation}); });
+  if (operations.empty()) return;
+  match.units.clear();
+  for (const std::int32_t operation : operations) match.units.push_back(match::UnitIndex(operation));
+  match.confidence = origin::Confidence::matched;
+  placement_.packed.emplace(&node, std::move(operations));
+}
+
+void Placing::drop_operations_of_others() {
+  const auto own_of = [&](std::size_t i) {
+    return operations_.covered(placed()[i].operations, match::op_class(nodes_[i]->op_type));
+  };
+  std::set<std::int32_t> alone, standing;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!placed()[i].is_certain || placed()[i].is_size) continue;
+    if (placed()[i].operations.size() == 1) alone.insert(placed()[i].operations[0]);
+    const auto own = own_of(i);
+    standing.insert(own.begin(), own.end());
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    auto& operations = placed()[i].operations;
+    if (operations.size() < 2 || placement_.packed.contains(nodes_[i])) continue;
+    auto own = own_of(i);
+    // What an attention leaves out, it does not do.
+    if (nodes_[i]->op_type == "Attention" && nodes_[i]->domain.empty() && !own.empty()) {
+      operations = std::move(own);
+      continue;
+    }
+    const auto is_of_other = [&](std::int32_t operation) {
+      const bool is_own = std::ranges::find(own, operation) != own.end();
+      return alone.contains(operation) || (!is_own && standing.contains(operation));
+    };
+    if (!std::ranges::all_of(operations, is_of_other)) std::erase_if(operations, is_of_other);
+  }
+}
+
+void Placing::ask_wiring(const std::vector<NodeVerdict>& sizes, const onnx_file::OnnxGraph& graph,
+                         const WrittenOut& written) {
+  const std::vector<Placed> matched = placed();
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const bool is_asked = sizes[i] != NodeVerdict::size && !placed()[i].operations.empty() &&
+                          !is_movement(nodes_[i]->op_type) && !fits(*nodes_[i], placed()[i].operations);
+    if (is_asked) placed()[i] = {.is_size = placed()[i].is_size};
+  }
+  FileWiring file(nodes_, graph, written, wiring_, tensors_, placed());
+  file.place_remaining([&](const OnnxNode& node, std::int32_t operation) { return fits(node, {operation}); });
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!placed()[i].operations.empty()) continue;
+    const auto readers = nodes_[i]->op_type.ends_with("Mul") ? file.operations_after(i) : std::vector<std::int32_t>();
+    placed()[i] = !readers.empty() && fits(*nodes_[i], readers) ? Placed{readers} : matched[i];
+  }
+}
+
+void Placing::place_by_parameter(std::size_t number, NodeVerdict size_verdict) {
+  const OnnxNode& node = *nodes_[number];
+  Placed& place = placed()[number];
+  const bool chooses = size_verdict == NodeVerdict::movement && !is_movement(node.op_type);
+  const bool is_placed = !place.operations.empty() && (!chooses || fits(node, place.operations));
+  if (is_placed || (!chooses && !multiplies(node.op_type))) return;
+  for (const std::string_view input : node.inputs) {
+    const auto readers = readers_of_parameter(input, tensors_, derivations_, reference_);
+    const bool is_found = !readers.empty() && fits(node, readers);
+    if (is_found) place = {readers, !chooses && readers.size() == 1};
+    // A choice reads its rows first, then their numbers.
+    if (is_found || chooses) return;
+  }
+}
+
+void Placing::add_fused_activation(std::size_t number) {
+  const std::string_view activation = onnx_file::text_attribute(*nodes_[number], "activation");
+  const std::vector<std::int32_t> own = placed()[number].operations;
+  if (activation.empty() || own.empty()) return;
+  for (const std::int32_t operation : wiring_.readers_of(own)) {
+    const bool is_new = std::ranges::find(own, operation) == own.end();
+    if (is_new && operations_.has(operation, match::op_class(activation)))
+      placed()[number].operations.push_back(operation);
+  }
+}
+
+}  // namespace whence::derivation

@@ -1,0 +1,67 @@
+// Placing: which recorded operations the nodes of a file stand for. Starts from the match, which is less strict, and
+// asks the wiring, the parameters and the forms of the program where its answer does not fit.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "annotator/derivation/derive.h"
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/file_wiring.h"
+#include "annotator/derivation/node_verdicts.h"
+#include "annotator/derivation/operation_forms.h"
+#include "annotator/derivation/packed_products.h"
+#include "annotator/derivation/wiring.h"
+#include "annotator/derivation/written_out.h"
+#include "annotator/match/match.h"
+#include "annotator/match/reference.h"
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::derivation {
+
+struct Placement {
+  std::vector<Placed> placed = {};  // by node
+  PackedProducts packed = {};
+};
+
+class Placing {
+ public:
+  // All must outlive this object.
+  Placing(const std::vector<const onnx_file::OnnxNode*>& nodes, const match::Reference& reference,
+          const FileTensors& tensors, const std::vector<Derivation>& derivations, const OperationForms& operations,
+          const Wiring& wiring)
+      : nodes_(nodes),
+        reference_(reference),
+        tensors_(tensors),
+        derivations_(derivations),
+        operations_(operations),
+        wiring_(wiring) {}
+
+  // `sizes`: the verdicts of Sizes, by node. Changes the units of packed products in the report.
+  Placement run(match::MatchReport& report, const std::vector<NodeVerdict>& sizes, const onnx_file::OnnxGraph& graph,
+                const WrittenOut& written);
+
+ private:
+  std::vector<Placed>& placed() { return placement_.placed; }
+  bool fits(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations) const;
+  void take_matches(match::MatchReport& report, const std::vector<NodeVerdict>& sizes);
+  void place_packed(const onnx_file::OnnxNode& node, match::NodeMatch& match);
+  // The match gives a node also the operations before it that the node seems to leave out. One for which another node
+  // stands is not left out.
+  void drop_operations_of_others();
+  void ask_wiring(const std::vector<NodeVerdict>& sizes, const onnx_file::OnnxGraph& graph, const WrittenOut& written);
+  // Places a choice of rows or a product at the operations that read its parameter.
+  void place_by_parameter(std::size_t node, NodeVerdict size_verdict);
+  // Adds the operation that an operator of ONNX Runtime computes by its attribute `activation`.
+  void add_fused_activation(std::size_t node);
+
+  const std::vector<const onnx_file::OnnxNode*>& nodes_;
+  const match::Reference& reference_;
+  const FileTensors& tensors_;
+  const std::vector<Derivation>& derivations_;
+  const OperationForms& operations_;
+  const Wiring& wiring_;
+  Placement placement_;
+};
+
+}  // namespace whence::derivation

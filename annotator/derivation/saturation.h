@@ -1,0 +1,27 @@
+// Saturation: integers of a quantiser end at the smallest and largest number that they represent. Quantisers drop an
+// activation that cuts off nothing more.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "annotator/derivation/contents.h"
+#include "annotator/derivation/file_tensors.h"
+
+namespace whence::derivation {
+
+class Saturation {
+ public:
+  // All must outlive this object.
+  Saturation(const FileTensors& tensors, Contents& contents) : tensors_(tensors), contents_(contents) {}
+
+  // Returns true if a node writes integers that represent no number outside of the bounds.
+  bool is_within(const onnx_file::OnnxNode& node, const std::pair<double, double>& bounds) const;
+
+ private:
+  const FileTensors& tensors_;
+  Contents& contents_;
+};
+
+}  // namespace whence::derivation

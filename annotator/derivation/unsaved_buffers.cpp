@@ -1,0 +1,61 @@
+#include "annotator/derivation/unsaved_buffers.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/program/tensor_values.h"
+#include "schema/files/files.h"
+
+namespace whence::derivation {
+namespace {
+
+constexpr std::size_t max_bytes = std::size_t{1} << 20;  // of a tensor of the file that is searched
+
+bool is_saved(const Parameter& parameter, const Weights& weights) {
+  return weights.find(parameter.name) != nullptr ||
+         std::ranges::any_of(parameter.aliases, [&](const std::string& name) { return weights.find(name) != nullptr; });
+}
+
+// Returns the part of the tensor that has the digest; parts begin at multiples of their size.
+std::string_view part_with_digest(std::string_view bytes, std::size_t size, const std::string& digest) {
+  if (digest.empty() || size == 0 || bytes.size() % size != 0) return {};
+  for (std::size_t first = 0; first < bytes.size(); first += size) {
+    if (digest_of(bytes.data() + first, size) == digest) return bytes.substr(first, size);
+  }
+  return {};
+}
+
+// Takes the elements from a tensor of the file if it holds them.
+void complete(Parameter& buffer, DType stored, std::string_view bytes) {
+  TensorData& data = buffer.data;
+  const bool is_half = stored == DType::float16 && data.dtype == DType::float32;
+  if (stored != data.dtype && !is_half) return;
+  const std::size_t size = is_half ? data.bytes.size() / 2 : data.bytes.size();
+  const auto part = part_with_digest(bytes, size, is_half ? buffer.digests.float16 : buffer.digests.content);
+  if (part.empty()) return;
+  const TensorData found{stored, data.shape, Bytes::copy_of(part.data(), part.size())};
+  if (auto converted = program::cast_tensor(found, data.dtype)) data = std::move(*converted);
+}
+
+}  // namespace
+
+void complete_unsaved_buffers(Program& program, const Weights& weights, const FileTensors& tensors,
+                              Contents& contents) {
+  std::vector<Parameter*> open;
+  for (Parameter& parameter : program.parameters) {
+    if (parameter.kind == ParameterKind::parameter || is_saved(parameter, weights)) continue;
+    parameter.persistent = false;
+    if (!parameter.data.bytes.in_memory()) open.push_back(&parameter);
+  }
+  for (const FileTensor& tensor : tensors.all()) {
+    if (open.empty()) return;
+    const std::string_view bytes = contents.of(tensor);
+    if (bytes.size() > max_bytes) continue;
+    for (Parameter* buffer : open) complete(*buffer, from_onnx(tensor.tensor->data_type), bytes);
+    std::erase_if(open, [](const Parameter* buffer) { return buffer->data.bytes.in_memory().has_value(); });
+  }
+}
+
+}  // namespace whence::derivation
