@@ -227,13 +227,13 @@ class Refit {
     for_each_name(step, [&](const std::string& name) { used.insert(name); });
     for (const std::string& equal : step.equals) {
       const TensorData* const other = weights_.find(equal);
-      const int tied_reads = file_.program ? derivation::reads_of_tied(*file_.program, equal) : 0;
-      // A checkpoint may have tied parameters under one of their names only.
-      if (other == nullptr && tied_reads > 0) continue;
       const bool still_equal =
           other != nullptr && other->dtype == found->dtype &&
           derivation::text_of(weights_.value(equal)) == derivation::text_of(weights_.value(step.name));
       if (still_equal) continue;
+      const int tied_reads = file_.program ? derivation::reads_of_tied(*file_.program, step.name, equal) : 0;
+      // A checkpoint may have tied parameters under one of their names only.
+      if (other == nullptr && tied_reads > 0) continue;
       const std::string stands_for = "the tensor '" + printable(tensor) + "' stands for the parameters '" +
                                      printable(step.name) + "' and '" + printable(equal) + "', which were equal";
       if (tied_reads > 1 && is_adapted_) {

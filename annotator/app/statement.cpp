@@ -35,6 +35,14 @@ Json totals_json(const AttestReport& report) {
   return {{"tensors", tensors}, {"bytes", bytes}, {"nodes", nodes}};
 }
 
+Json roundings_json(const derivation::RoundingCounts& counts) {
+  return {{"integers", counts.elements}, {"not_nearest", counts.others},
+          {"above", counts.above},       {"near_halfway", counts.near_halfway},
+          {"rows", counts.rows},         {"fullest_row", counts.fullest_row},
+          {"p_sides", counts.p_sides},   {"p_halfway", counts.p_halfway},
+          {"p_rows", counts.p_rows},     {"unlike_calibration", !counts.unlike_noise.empty()}};
+}
+
 Json tensor_json(const AttestedTensor& tensor) {
   const derivation::Derivation& derivation = tensor.derivation;
   Json json = {{"name", tensor.name},
@@ -44,6 +52,7 @@ Json tensor_json(const AttestedTensor& tensor) {
                {"verdict", name_of(derivation.verdict)},
                {"modules", tensor.modules}};
   if (!derivation.remark.empty()) json["remark"] = derivation.remark;
+  if (derivation.roundings) json["roundings"] = roundings_json(*derivation.roundings);
   if (derivation.expression) {
     json["from"] = to_text(*derivation.expression);
     json["derivation"] = to_json(*derivation.expression);

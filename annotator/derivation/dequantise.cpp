@@ -56,7 +56,7 @@ struct Dequantiser {
 // Returns the zero point of each group.
 std::vector<std::int32_t> zeros_of(const Integers& stored, const GroupShape& shape, const QuantisedWeight& weight) {
   const bool is_n_bits = weight.layout == Layout::n_bits;
-  std::vector<std::int32_t> zeros(static_cast<std::size_t>(shape.count()), is_n_bits ? 1 << (weight.bits - 1) : 0);
+  std::vector<std::int32_t> zeros(static_cast<std::size_t>(shape.count()), weight.default_zero);
   const std::int64_t in_row = is_n_bits && weight.bits == 4 ? (shape.blocks() + 1) / 2 * 2 : shape.blocks();
   for (std::int64_t i = 0; i < shape.count(); ++i) {
     const std::int64_t at = is_n_bits ? i / shape.blocks() * in_row + i % shape.blocks() : i;

@@ -42,14 +42,16 @@ std::vector<Derivation> Deriver::run() {
   find_remaining_biases();
   for (std::size_t i = 0; i < found_.size(); ++i) find_rounded(static_cast<TensorNumber>(i));
   for (std::size_t i = 0; i < found_.size(); ++i) find_computed(static_cast<TensorNumber>(i));
+  for (const RunTimeWeight& weight : tensors_.run_time_weights()) find_run_time_scales(weight);
   for (const QuantisedBias& bias : tensors_.biases()) find_quantised_bias(bias);
   for (const TensorNumber range : tensors_.calibrated()) {
-    if (!known(range)) note_range(range);
+    if (!known(range) && !is_scale_of_weight(range)) note_range(range);
   }
   for (std::size_t i = 0; i < found_.size(); ++i) require_order(static_cast<TensorNumber>(i));
   find_constants();
   for (const QuantisedBias& bias : tensors_.biases()) find_bias_scale(bias);
   choose_scale_rules();
+  choose_roundings();
   list_equals();
   drop_certain_equals();
   return std::move(found_);

@@ -12,6 +12,7 @@
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/norm_pairs.h"
 #include "annotator/derivation/program_constants.h"
+#include "annotator/derivation/rounding_noise.h"
 #include "annotator/derivation/weights.h"
 
 namespace whence::derivation {
@@ -29,9 +30,10 @@ std::string_view name_of(Verdict verdict);
 
 struct Derivation {
   Verdict verdict = Verdict::unaccounted;
-  std::optional<Expression> expression = {};  // for exact and bounded
-  std::string remark = {};                    // why a tensor is unaccounted, or how far a bounded one differs
-  std::uint64_t bytes = 0;                    // of the tensor
+  std::optional<Expression> expression = {};     // for exact and bounded
+  std::string remark = {};                       // why a tensor is unaccounted, or how far a bounded one differs
+  std::uint64_t bytes = 0;                       // of the tensor
+  std::optional<RoundingCounts> roundings = {};  // of integers that are near those of a parameter
 };
 
 // Returns a derivation for each tensor, in the order of `tensors`. Reads the checkpoint once for each dtype of the

@@ -41,8 +41,39 @@ void Deriver::find_folded(const Product& product) {
                               [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
   const auto source = likeness_.find(sampled, fit_of(product.weight));
   if (!source) return;
-  choose(product.weight, folded_candidates(*source, evaluate(*source, sources()), sampled, product.axis));
+  if (product.groups > 1) {
+    find_grouped(product, *source);
+  } else {
+    choose(product.weight, folded_candidates(*source, evaluate(*source, sources()), sampled, product.axis));
+  }
   find_folded_bias(product);
+}
+
+void Deriver::find_grouped(const Product& product, const Expression& source) {
+  const std::vector<std::int64_t>& dims = tensors_[product.weight].tensor->dims;
+  const std::int64_t groups = product.groups;
+  if (dims.size() < 2 || dims[0] % groups != 0 || element_count(dims) == 0) return;
+  const std::int64_t inputs = dims[0] / groups, inner = element_count(dims) / dims[0] / dims[1];
+  const std::vector<std::int64_t> by_group = {groups, inputs, dims[1], inner},
+                                  by_input = {inputs, groups, dims[1], inner},
+                                  by_channel = {inputs, groups * dims[1], inner};
+  const TransposeStep exchanged{{1, 0, 2, 3}};
+  const auto with_channels = [&](Expression weight) {
+    Expression turned{exchanged, {reshaped(std::move(weight), dims, by_group)}};
+    return reshaped(std::move(turned), by_input, by_channel);
+  };
+  const auto with_groups = [&](Expression weight) {
+    Expression turned{exchanged, {reshaped(std::move(weight), by_channel, by_input)}};
+    return reshaped(std::move(turned), by_group, dims);
+  };
+  const TensorData stored = evaluate(with_channels({KeptStep{std::string(tensors_[product.weight].name)}}), sources());
+  const auto elements = program::Elements::of(stored);
+  const SampledTensor sampled{stored.shape,
+                              [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
+  const Expression arranged = with_channels(source);
+  std::vector<Expression> candidates = folded_candidates(arranged, evaluate(arranged, sources()), sampled, 1);
+  for (Expression& candidate : candidates) candidate = with_groups(std::move(candidate));
+  choose(product.weight, candidates);
 }
 
 void Deriver::find_folded_bias(const Product& product) {

@@ -1,5 +1,6 @@
 // Finds the schemes by which tools quantised weights and biases.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -14,7 +15,7 @@
 namespace whence::derivation {
 
 StoredParts Deriver::stored_parts(const QuantisedWeight& weight) {
-  integers_ = contents_.of(tensors_[weight.integers]);
+  integers_ = weight.integers == no_tensor ? "" : contents_.of(tensors_[weight.integers]);
   scales_ = weight.scales == no_tensor ? "" : contents_.of(tensors_[weight.scales]);
   zeros_ = weight.zeros == no_tensor ? "" : contents_.of(tensors_[weight.zeros]);
   const bool half =
@@ -28,8 +29,13 @@ std::vector<Expression> Deriver::small_sources(const std::vector<std::int64_t>& 
   std::vector<Expression> sources;
   for (std::size_t i = 0; i < weights_.tensors().size() && count <= most; ++i) {
     const TensorData& data = weights_.tensors()[i].data;
-    if (weights_.is_computed(i) || !is_floating(data.dtype) || data.element_count() != count) continue;
-    sources.push_back(reshaped({weights_.step_of(i, DType::float32)}, data.shape, dims));
+    if (weights_.is_computed(i) || !is_floating(data.dtype)) continue;
+    const Expression parameter{weights_.step_of(i, DType::float32)};
+    if (data.element_count() == count) sources.push_back(reshaped(parameter, data.shape, dims));
+    // Biases of queries, keys and values are stored together.
+    const bool is_joined = data.shape.size() == 1 && count >= 4 && data.element_count() == 3 * count;
+    for (std::int64_t part = 0; is_joined && part < 3; ++part)
+      sources.push_back(reshaped({PickStep{{{part * count, count, 1}}}, {parameter}}, {count}, dims));
   }
   return sources;
 }
@@ -121,23 +127,33 @@ void Deriver::note_distance(const QuantisedWeight& weight, const SampledTensor& 
   const auto ours = floats_of(real);
   if (!groups || static_cast<std::int64_t>(ours.size()) != element_count(weight.dims)) return;
   const GroupShape shape(weight.groups, weight.dims);
-  double largest = 0;
-  std::int64_t others = 0;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(ours.size()); ++i) {
-    const double step = std::abs(groups->scales[shape.group_of(i)]);
-    const double distance = std::abs(numbers.number(i) - ours[static_cast<std::size_t>(i)]) / step;
-    constexpr double nearest = 0.5 + 1e-3;
-    others += distance > nearest ? 1 : 0;
-    largest = std::max(largest, distance);
+  // The output channels: the axis with a scale for each, or else the one that is not divided into blocks.
+  const bool is_by_row =
+      weight.groups.kind == Groups::Kind::channel ? weight.groups.axis == 0 : weight.groups.axis != 0;
+  const std::int64_t rows = weight.dims.empty() ? 1 : is_by_row ? weight.dims.front() : weight.dims.back();
+  const std::int64_t count = element_count(weight.dims), row_length = count / rows;
+  RoundingNoise noise(rows);
+  const int low = weight.is_signed ? -(1 << (weight.bits - 1)) : 0, high = low + (1 << weight.bits) - 1;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t group = shape.group_of(i);
+    const double scale = groups->scales[group], step = std::abs(scale), zero = groups->zeros[group];
+    // A number beyond the integers has the last one as its nearest.
+    const auto [least, most] = std::minmax({(low - zero) * scale / step, (high - zero) * scale / step});
+    noise.add(std::clamp(ours[static_cast<std::size_t>(i)] / step, least, most), numbers.number(i) / step,
+              static_cast<std::size_t>(is_by_row ? i / row_length : i % rows));
   }
-  const std::string counts =
-      std::to_string(others) + " of " + std::to_string(ours.size()) + " integers are not the nearest ones";
-  if (others == 0) {
+  const RoundingCounts counts = noise.counts();
+  constexpr std::array<std::string_view, 4> distances = {"one step", "two steps", "three steps", "four steps"};
+  const double steps = std::ceil(noise.largest_distance() - 1e-3);
+  if (counts.others == 0) {
     found(weight.integers).remark = "the nearest integers for " + to_text(source) + ", with scales of no known scheme";
-  } else if (largest <= 1 + 1e-3) {
-    found(weight.integers).remark = "within one step of " + to_text(source) + ": " + counts;
-  } else if (largest <= 2) {
-    found(weight.integers).remark = "within two steps of " + to_text(source) + ": " + counts;
+  } else if (steps <= static_cast<double>(distances.size())) {
+    found(weight.integers).roundings = counts;
+    found(weight.integers).remark =
+        "within " + std::string(distances.at(static_cast<std::size_t>(std::max(steps, 1.0)) - 1)) + " of " +
+        to_text(source) + ": " + std::to_string(counts.others) + " of " + std::to_string(count) +
+        " integers are not the nearest ones" +
+        (counts.unlike_noise.empty() ? "" : "; unlike the noise of a calibration: " + counts.unlike_noise);
   }
 }
 
@@ -163,9 +179,12 @@ std::vector<Expression> Deriver::quantised_sources(const QuantisedWeight& weight
                                                    const SampledTensor& numbers) {
   std::vector<Expression> sources_to_try = {source};
   const auto product = std::ranges::find(tensors_.products(), weight.integers, &Product::weight);
-  const std::int64_t axis = product == tensors_.products().end() ? 0 : product->axis;
+  // Operators on integers have their channels on the first or the last axis.
+  std::vector<std::int64_t> axes = {0, static_cast<std::int64_t>(weight.dims.size()) - 1};
+  if (product != tensors_.products().end()) axes = {product->axis};
   const TensorData real = evaluate(source, sources());
-  for (Expression& folded : folded_candidates(source, real, numbers, axis)) sources_to_try.push_back(std::move(folded));
+  for (const std::int64_t axis : axes)
+    std::ranges::move(folded_candidates(source, real, numbers, axis), std::back_inserter(sources_to_try));
   // The weights were float16 before.
   for (std::size_t i = 0, count = sources_to_try.size(); i < count; ++i) {
     for (const CastRange& range : cast_ranges) {
@@ -289,6 +308,30 @@ void Deriver::choose_scale_rules() {
       const auto weight = std::ranges::find(tensors_.quantised(), number_of(each), &QuantisedWeight::scales);
       if (weight != tensors_.quantised().end() && find_by_rule(*weight, static_cast<ScaleRule>(common))) continue;
       each = {Verdict::unaccounted, {}, "its scale follows another rule than those of the other tensors", each.bytes};
+    }
+  }
+}
+
+void Deriver::choose_roundings() {
+  std::map<std::pair<Layout, int>, std::vector<QuantiseStep*>> steps;
+  for (Derivation& each : found_) {
+    auto* const step = each.expression ? std::get_if<QuantiseStep>(&each.expression->step) : nullptr;
+    if (step != nullptr && step->scheme.equal_roundings != 0)
+      steps[{step->scheme.layout, step->scheme.bits}].push_back(step);
+  }
+  for (const auto& [form, all] : steps) {
+    const auto has = [](const QuantiseStep* step, std::size_t rounding) {
+      return (step->scheme.equal_roundings >> rounding & 1U) != 0;
+    };
+    std::array<std::ptrdiff_t, rounding_count> counts{};
+    for (std::size_t i = 0; i < rounding_count; ++i)
+      counts[i] = std::ranges::count_if(all, [&](const QuantiseStep* step) { return has(step, i); });
+    for (QuantiseStep* const step : all) {
+      auto own = static_cast<std::size_t>(step->scheme.rounding);
+      for (std::size_t i = 0; i < rounding_count; ++i) {
+        if (has(step, i) && counts[i] > counts[own]) own = i;
+      }
+      step->scheme.rounding = static_cast<Rounding>(own);
     }
   }
 }

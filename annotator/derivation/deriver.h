@@ -88,6 +88,8 @@ class Deriver {
                                             const SampledTensor& tensor, std::int64_t axis) const;
   std::vector<Expression> folded_biases(const Expression& weight) const;
   void find_folded(const Product& product);
+  // Finds the norm in the weight of a transposed convolution with groups: [inputs, channels of a group, ...].
+  void find_grouped(const Product& product, const Expression& source);
   void find_folded_bias(const Product& product);
   // Finds a weight in one of the layouts of blocked convolutions.
   void find_blocked(TensorNumber number);
@@ -116,6 +118,10 @@ class Deriver {
   std::vector<Expression> quantised_candidates(const QuantisedWeight& weight, const SampledTensor& numbers,
                                                const std::optional<Expression>& source);
   void find_quantised(const QuantisedWeight& weight);
+  // Finds the scales with which the file quantises a weight when it runs (derive_run_time.cpp).
+  void find_run_time_scales(const RunTimeWeight& weight);
+  // Returns true for the scale or zero point of a weight in floating point, which no calibration measures.
+  bool is_scale_of_weight(TensorNumber tensor);
   // Finds an expression with scales that follow from this rule.
   bool find_by_rule(const QuantisedWeight& weight, ScaleRule rule);
   // Returns the parameters with these few elements: too few to compare by likeness.
@@ -143,6 +149,9 @@ class Deriver {
   // One run of a tool uses one rule for its scales. Chooses the rule that gives most of them, and refuses tensors whose
   // scale does not follow from it: it may have been changed to what another rule gives by chance.
   void choose_scale_rules();
+  // One run of a tool rounds in one way. Chooses for each tensor the rounding that gives most tensors of its form, of
+  // those that give its own integers: weights of a new model may distinguish them.
+  void choose_roundings();
 
   const FileTensors& tensors_;
   Contents& contents_;

@@ -195,13 +195,13 @@ TensorData reshaped(TensorData data, const std::vector<std::int64_t>& dims) {
 namespace {
 
 TensorData clamped(const TensorData& data, const CastRange& range) {
-  const auto [least, largest] = range;
+  const auto [least, largest, keeps_sign] = range;
   require_floats(data);
   std::vector<float> numbers(static_cast<std::size_t>(data.element_count()));
   std::memcpy(numbers.data(), bytes_of(data).data(), numbers.size() * sizeof(float));
   for (float& number : numbers) {
     if (number > 0 && number < least) number = least;
-    if (number < 0 && number > -least) number = -least;
+    if (number < 0 && number > -least) number = keeps_sign ? -least : least;
     if (number > largest && !std::isinf(number)) number = largest;
     if (number < -largest && !std::isinf(number)) number = -largest;
   }

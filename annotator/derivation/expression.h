@@ -63,12 +63,14 @@ struct ReshapeStep {
 // A range of float16 converters: numbers other than 0 whose size is less or larger become its ends.
 struct CastRange {
   float least = 0, largest = std::numeric_limits<float>::infinity();
+  bool keeps_sign = true;  // false: small negative numbers become the positive end
 
   bool is_limited() const { return least > 0; }
 };
 
-// All numbers; those of onnxconverter-common and of onnxruntime.transformers.
-inline constexpr std::array<CastRange, 3> cast_ranges = {{{}, {1e-7F, 1e4F}, {5.96e-8F, 65504}}};
+// All numbers; those of onnxconverter-common, of onnxruntime.transformers and of NVIDIA's modelopt.
+inline constexpr std::array<CastRange, 4> cast_ranges = {
+    {{}, {1e-7F, 1e4F}, {5.96e-8F, 65504}, {5.9604645e-8F, 65504, false}}};
 
 // Conversion to another dtype, of numbers that are first put into a range.
 struct CastStep {

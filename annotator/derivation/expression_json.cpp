@@ -17,8 +17,9 @@ constexpr std::array<std::string_view, 2> operations = {"multiply", "add"};
 constexpr std::array<std::string_view, 3> group_kinds = {"tensor", "channel", "block"};
 constexpr std::array<std::string_view, 4> scale_rules = {"range_in_double", "range_in_float", "largest",
                                                          "signed_largest"};
-constexpr std::array<std::string_view, 5> roundings = {"divide_to_even", "multiply_to_even", "multiply_from_zero",
-                                                       "divide_from_zero", "divide_shifted_to_even"};
+constexpr std::array<std::string_view, 6> roundings = {"divide_to_even",         "multiply_to_even",
+                                                       "multiply_from_zero",     "divide_from_zero",
+                                                       "divide_shifted_to_even", "divide_unsigned_to_even"};
 constexpr std::array<std::string_view, 3> layouts = {"plain", "packed", "n_bits"};
 constexpr std::array<std::string_view, 3> parts = {"integers", "scales", "zero_points"};
 
@@ -69,6 +70,7 @@ struct Writer {
   Json operator()(const CastStep& step) const {
     Json json = {{"step", "cast"}, {"dtype", name_of(step.dtype)}};
     if (step.range.is_limited()) json["range"] = {step.range.least, step.range.largest};
+    if (!step.range.keeps_sign) json["keeps_sign"] = false;
     return json;
   }
   Json operator()(const FoldStep& step) const {
@@ -132,7 +134,7 @@ class Reader {
       CastStep cast{dtype()};
       if (!json_.contains("range")) return cast;
       const auto range = get<std::array<float, 2>>("range");
-      cast.range = {range[0], range[1]};
+      cast.range = {range[0], range[1], !json_.contains("keeps_sign") || get<bool>("keeps_sign")};
       return cast;
     }
     if (step == "fold") {

@@ -190,25 +190,55 @@ std::array<TensorNumber, 2> FileTensors::scales_after(const OnnxNode& node) cons
   return found;
 }
 
-void FileTensors::add_weight(QuantisedWeight weight, std::int64_t axis, std::int64_t block) {
+std::optional<Groups> FileTensors::groups_of(const QuantisedWeight& weight, std::int64_t axis,
+                                             std::int64_t block) const {
   const auto& dims = weight.dims;
   // Sizes come from attributes, which may be anything.
-  if (element_count(dims) < 1 || element_count(dims) == max_elements) return;
-  if (weight.bits != 4 && weight.bits != 8 && weight.bits != 16) return;
+  if (element_count(dims) < 1 || element_count(dims) == max_elements) return {};
+  if (weight.bits != 4 && weight.bits != 8 && weight.bits != 16) return {};
   const auto rank = static_cast<std::int64_t>(dims.size());
   const std::int64_t scales = weight.scales == no_tensor ? 1 : element_count((*this)[weight.scales].tensor->dims);
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank) axis = 0;
-  if (scales == 1 && block == 0) {
-    weight.groups = {};
-  } else if (block > 0) {
-    weight.groups = {Groups::Kind::block, axis, block};
-  } else if (rank > 0 && scales == dims[static_cast<std::size_t>(axis)]) {
-    weight.groups = {Groups::Kind::channel, axis, 0};
-  } else {
-    return;
-  }
+  if (scales == 1 && block == 0) return Groups{};
+  if (block > 0) return Groups{Groups::Kind::block, axis, block};
+  const bool is_by_channel = rank > 0 && scales == dims[static_cast<std::size_t>(axis)];
+  return is_by_channel ? std::optional(Groups{Groups::Kind::channel, axis, 0}) : std::nullopt;
+}
+
+void FileTensors::add_weight(QuantisedWeight weight, std::int64_t axis, std::int64_t block) {
+  const auto groups = groups_of(weight, axis, block);
+  if (!groups) return;
+  weight.groups = *groups;
   quantised_.push_back(std::move(weight));
+}
+
+// Adds the scales of QuantizeLinear, if it reads a constant, and of the nodes that dequantise its result.
+void FileTensors::add_run_time(const OnnxNode& node) {
+  const TensorNumber numbers = input(node, 0);
+  const bool is_weight = node.op_type == "QuantizeLinear" && numbers != no_tensor && !node.outputs.empty() &&
+                         is_floating(from_onnx((*this)[numbers].tensor->data_type));
+  if (!is_weight) return;
+  std::vector<const OnnxNode*> nodes = {&node};
+  for (const OnnxNode* reader : readers(node.outputs[0])) {
+    if (reader->op_type == "DequantizeLinear" && reader->inputs[0] == node.outputs[0]) nodes.push_back(reader);
+  }
+  for (const OnnxNode* each : nodes) {
+    const TensorNumber scales = input(*each, 1), zeros = input(*each, 2);
+    const int type = zeros == no_tensor ? type_uint8 : (*this)[zeros].tensor->data_type;
+    if (scales == no_tensor || !holds_integers(type)) continue;
+    QuantisedWeight weight{.scales = scales,
+                           .zeros = zeros,
+                           .dims = (*this)[numbers].tensor->dims,
+                           .bits = bits_of(type),
+                           .is_signed = is_signed(type)};
+    if (weight.bits == 4) weight.layout = Layout::packed;
+    const auto groups =
+        groups_of(weight, integer_attribute(*each, "axis", 1), integer_attribute(*each, "block_size", 0));
+    if (!groups) continue;
+    weight.groups = *groups;
+    run_time_weights_.push_back({numbers, std::move(weight)});
+  }
 }
 
 void FileTensors::add_quantised(const OnnxNode& node) {
@@ -258,7 +288,8 @@ void FileTensors::add_quantised(const OnnxNode& node) {
                 .dims = dims,
                 .bits = bits,
                 .is_signed = false,
-                .layout = Layout::n_bits},
+                .layout = Layout::n_bits,
+                .default_zero = 1 << (bits - 1)},
                1, integer_attribute(node, "block_size", 0));
   }
   if (node.op_type == "GatherBlockQuantized") {
@@ -275,7 +306,8 @@ void FileTensors::add_quantised(const OnnxNode& node) {
                 .dims = dims,
                 .bits = bits,
                 .is_signed = is_signed(stored.data_type),
-                .layout = bits == 4 ? Layout::packed : Layout::plain},
+                .layout = bits == 4 ? Layout::packed : Layout::plain,
+                .default_zero = stored.data_type == type_uint8 ? 1 << (bits - 1) : 0},
                integer_attribute(node, "quantize_axis", 1), integer_attribute(node, "block_size", 128));
   }
 }
@@ -347,6 +379,7 @@ void FileTensors::add_dequantised_bias(const OnnxNode& node) {
 
 void FileTensors::read_node(const OnnxNode& node) {
   add_quantised(node);
+  add_run_time(node);
   for (const BiasOperator& known : bias_operators) {
     if (node.op_type != known.op_type) continue;
     const TensorNumber bias = input(node, known.bias);
@@ -361,13 +394,21 @@ void FileTensors::read_node(const OnnxNode& node) {
   if (!is_product) return;
   const bool is_integer = node.op_type == "MatMulInteger" || node.op_type == "ConvInteger";
   Product product{.weight = input(node, 1), .bias = is_integer ? no_tensor : input(node, 2)};
-  if (node.op_type == "ConvTranspose") product.axis = 1;
+  if (node.op_type == "ConvTranspose") {
+    product.axis = 1;
+    product.groups = integer_attribute(node, "group", 1);
+  }
   if (node.op_type.starts_with("MatMul") ||
       (node.op_type.ends_with("Gemm") && integer_attribute(node, "transB", 0) == 0))
     product.axis = 1;
   if (product.weight == no_tensor) {
     const OnnxNode* maker = node.inputs.size() > 1 ? producer(node.inputs[1]) : nullptr;
-    if (maker != nullptr && maker->op_type == "DequantizeLinear") product.weight = input(*maker, 0);
+    static const std::set<std::string_view> converting = {"Cast", "DequantizeLinear", "QuantizeLinear"};
+    for (int steps = 0; steps < 4 && maker != nullptr && converting.contains(maker->op_type); ++steps) {
+      product.weight = input(*maker, 0);
+      if (product.weight != no_tensor || maker->inputs.empty()) break;
+      maker = producer(maker->inputs[0]);
+    }
   }
   if (product.weight != no_tensor) products_.push_back(product);
 }

@@ -38,6 +38,13 @@ struct QuantisedWeight {
   int bits = 8;
   bool is_signed = true;
   Layout layout = Layout::plain;
+  std::int32_t default_zero = 0;  // without `zeros`
+};
+
+// A weight in floating point that the file quantises when it runs. `quantised` has no integers.
+struct RunTimeWeight {
+  TensorNumber numbers = no_tensor;
+  QuantisedWeight quantised = {};
 };
 
 struct QuantisedBias {
@@ -47,7 +54,8 @@ struct QuantisedBias {
 // A convolution or matrix product with its weight and bias, which may have absorbed a norm.
 struct Product {
   TensorNumber weight = no_tensor, bias = no_tensor;
-  std::int64_t axis = 0;  // of the weight, with the output channels
+  std::int64_t axis = 0;    // of the weight, with the output channels
+  std::int64_t groups = 1;  // of a transposed convolution, whose weight has the channels of one group
 };
 
 class FileTensors {
@@ -68,6 +76,7 @@ class FileTensors {
   const std::vector<const onnx_file::OnnxNode*>& readers(std::string_view value) const;
 
   const std::vector<QuantisedWeight>& quantised() const { return quantised_; }
+  const std::vector<RunTimeWeight>& run_time_weights() const { return run_time_weights_; }
   const std::vector<QuantisedBias>& biases() const { return biases_; }
   const std::vector<Product>& products() const { return products_; }
   // Scales and zero points of activations, which a calibration measured.
@@ -78,6 +87,7 @@ class FileTensors {
   void add_uses(const onnx_file::OnnxGraph& graph);
   void read_node(const onnx_file::OnnxNode& node);
   void add_quantised(const onnx_file::OnnxNode& node);
+  void add_run_time(const onnx_file::OnnxNode& node);
   void add_moved(const onnx_file::OnnxNode& node);
   void add_recurrent(TensorNumber integers, TensorNumber scales, TensorNumber zeros);
   void add_dequantised_bias(const onnx_file::OnnxNode& node);
@@ -85,6 +95,8 @@ class FileTensors {
   // Adds integers with one scale that were perhaps moved before they are this value.
   void add_before_movements(std::string_view value, TensorNumber scale, TensorNumber zero);
   std::array<TensorNumber, 2> scales_after(const onnx_file::OnnxNode& node) const;
+  // Returns the groups by the number of scales; nullopt if it does not fit the sizes.
+  std::optional<Groups> groups_of(const QuantisedWeight& weight, std::int64_t axis, std::int64_t block) const;
   void add_weight(QuantisedWeight weight, std::int64_t axis, std::int64_t block);
 
   std::vector<FileTensor> tensors_;
@@ -92,6 +104,7 @@ class FileTensors {
   FlatMap<std::string_view, const onnx_file::OnnxNode*> producers_;
   FlatMap<std::string_view, std::vector<const onnx_file::OnnxNode*>> readers_;
   std::vector<QuantisedWeight> quantised_;
+  std::vector<RunTimeWeight> run_time_weights_;
   std::vector<QuantisedBias> biases_;
   std::vector<Product> products_;
   std::vector<TensorNumber> calibrated_;

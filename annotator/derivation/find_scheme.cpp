@@ -54,24 +54,30 @@ std::vector<Scheme> schemes(const QuantisedWeight& weight, bool half_scales) {
 
 // The rounding of ONNX Runtime's blocks in C++ comes first for their layouts, else that of its quantiser in Python: two
 // roundings give the same integers for most tensors.
-constexpr std::array roundings_of_blocks = {Rounding::multiply_from_zero, Rounding::divide_from_zero,
-                                            Rounding::divide_to_even, Rounding::multiply_to_even,
-                                            Rounding::divide_shifted_to_even};
-constexpr std::array tried_roundings = {Rounding::divide_to_even, Rounding::multiply_from_zero,
-                                        Rounding::multiply_to_even, Rounding::divide_from_zero,
-                                        Rounding::divide_shifted_to_even};
+constexpr std::array roundings_of_blocks = {Rounding::multiply_from_zero,     Rounding::divide_from_zero,
+                                            Rounding::divide_to_even,         Rounding::multiply_to_even,
+                                            Rounding::divide_shifted_to_even, Rounding::divide_unsigned_to_even};
+constexpr std::array tried_roundings = {Rounding::divide_to_even,         Rounding::multiply_from_zero,
+                                        Rounding::multiply_to_even,       Rounding::divide_from_zero,
+                                        Rounding::divide_shifted_to_even, Rounding::divide_unsigned_to_even};
 
 // Also determines the padding of the zero points.
-bool same_zeros(const GroupScales& groups, Scheme& scheme, const StoredParts& stored, std::int64_t rows) {
+bool same_zeros(const GroupScales& groups, Scheme& scheme, const QuantisedWeight& weight, const StoredParts& stored,
+                std::int64_t rows) {
   if (!stored.has_zeros) {
-    const std::int32_t without = scheme.layout == Layout::n_bits ? 1 << (scheme.bits - 1) : 0;
-    return std::ranges::all_of(groups.zeros, [&](std::int32_t zero) { return zero == without; });
+    return std::ranges::all_of(groups.zeros, [&](std::int32_t zero) { return zero == weight.default_zero; });
   }
   for (const int padding : {0, 8}) {
     scheme.zero_padding = padding;
     if (stored_zeros(groups, scheme, rows) == stored.zeros) return true;
   }
   return false;
+}
+
+// Adds the rule of another scheme that gives the same scales, if both differ in their rules only.
+void add_rule(Scheme& scheme, const Scheme& other) {
+  if (other.low != scheme.low || other.is_symmetric != scheme.is_symmetric) return;
+  scheme.equal_rules = static_cast<std::uint8_t>(scheme.equal_rules | 1U << static_cast<unsigned>(other.scale_rule));
 }
 
 // Returns true if the scales differ by a few units in the last place, and the zero points not at all.
@@ -108,14 +114,34 @@ std::optional<Scheme> find_near_scheme(const Numbers& numbers, const QuantisedWe
                                        const GroupScales& theirs) {
   if (weight.layout != Layout::plain || weight.bits < 8) return std::nullopt;
   const std::vector<Range> ranges = group_ranges(numbers, weight.groups);
+  std::optional<Scheme> found;
   for (Scheme& scheme : schemes(weight, stored.half_scales)) {
     if (!near_scales(group_scales(ranges, scheme), theirs)) continue;
+    if (found) {
+      add_rule(*found, scheme);
+      continue;
+    }
     for (const Rounding rounding : tried_roundings) {
       scheme.rounding = rounding;
-      if (near_integers(numbers, scheme, theirs, stored.integers)) return scheme;
+      if (!near_integers(numbers, scheme, theirs, stored.integers)) continue;
+      found = scheme;
+      add_rule(*found, scheme);
+      break;
     }
   }
-  return std::nullopt;
+  return found;
+}
+
+std::optional<Scheme> find_scales(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored) {
+  const std::vector<Range> ranges = group_ranges(numbers, weight.groups);
+  std::optional<Scheme> found;
+  for (Scheme& scheme : schemes(weight, stored.half_scales)) {
+    const GroupScales groups = group_scales(ranges, scheme);
+    if (stored_scales(groups, scheme) != stored.scales || !same_zeros(groups, scheme, weight, stored, 1)) continue;
+    if (!found) found = scheme;
+    add_rule(*found, scheme);
+  }
+  return found;
 }
 
 SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored) {
@@ -124,24 +150,24 @@ SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight,
   const std::int64_t rows = numbers.dims.empty() ? 1 : numbers.dims[0];
   for (Scheme& scheme : schemes(weight, stored.half_scales)) {
     const GroupScales groups = group_scales(ranges, scheme);
-    if (stored_scales(groups, scheme) != stored.scales || !same_zeros(groups, scheme, stored, rows)) continue;
-    // A later scheme differs from the first one that fits in its rule only.
-    const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(scheme.scale_rule));
+    if (stored_scales(groups, scheme) != stored.scales || !same_zeros(groups, scheme, weight, stored, rows)) continue;
     if (finding.exact_integers) {
-      const bool same_range = scheme.low == finding.scheme.low && scheme.is_symmetric == finding.scheme.is_symmetric;
-      if (same_range) finding.scheme.equal_rules |= bit;
+      add_rule(finding.scheme, scheme);
       continue;
     }
-    scheme.equal_rules = bit;
+    add_rule(scheme, scheme);
     finding.exact_scales = true;
     finding.scheme = scheme;
-    for (const Rounding rounding : weight.layout == Layout::plain ? tried_roundings : roundings_of_blocks) {
+    // ONNX Runtime's blocks are not symmetric around 0.
+    const bool is_of_blocks = weight.layout != Layout::plain && scheme.low != -scheme.high;
+    for (const Rounding rounding : is_of_blocks ? roundings_of_blocks : tried_roundings) {
       if (finding.exact_integers) break;
       scheme.rounding = rounding;
       for (const bool padding : {false, true}) {
         if (padding && scheme.layout != Layout::n_bits) continue;
         scheme.pads_with_zero_points = padding;
         if (stored_integers(numbers, scheme, groups) != stored.integers) continue;
+        scheme.equal_roundings = equal_roundings(numbers, scheme, groups);
         finding.scheme = scheme;
         finding.exact_integers = true;
         break;

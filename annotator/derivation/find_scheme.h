@@ -29,6 +29,9 @@ struct SchemeFinding {
 std::optional<Scheme> find_near_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored,
                                        const GroupScales& theirs);
 
+// Returns the first scheme that gives the scales and zero points, byte for byte.
+std::optional<Scheme> find_scales(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored);
+
 SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored);
 
 }  // namespace whence::derivation

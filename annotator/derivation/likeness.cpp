@@ -32,7 +32,18 @@ double cosine(const std::vector<double>& a, const std::vector<double>& b) {
   return dot(a, a) == dot(b, b) ? 1 : 0;
 }
 
+bool is_zero(const std::vector<double>& line) {
+  return std::ranges::all_of(line, [](double number) { return number == 0; });
+}
+
 }  // namespace
+
+bool Likeness::has_next(const Piece& piece, const std::vector<const Side*>& sides) {
+  return std::ranges::any_of(sides, [&](const Side* side) {
+    return side->parameter == piece.parameter && side->direction == piece.direction &&
+           next_index(piece.runs) < side->count;
+  });
+}
 
 Likeness::Likeness(const Weights& weights) : weights_(weights) {
   for (std::uint32_t i = 0; i < weights.tensors().size(); ++i) {
@@ -113,15 +124,30 @@ std::optional<Expression> Likeness::find_lines(const SampledTensor& tensor, Dire
     if (fits && weights_.tensors()[side.parameter].data.shape.size() > 1) sides.push_back(&side);
   }
   std::vector<Piece> pieces;
+  std::int64_t leading_zeros = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const auto line = sample(by_rows ? i * width : i, length, by_rows ? 1 : width, tensor.number);
+    // A norm with the scale 0 leaves nothing of a channel: its place is that between its neighbours.
+    if (is_zero(line) && pieces.empty()) {
+      ++leading_zeros;
+      continue;
+    }
+    if (is_zero(line) && has_next(pieces.back(), sides)) {
+      add_index(pieces.back().runs, next_index(pieces.back().runs));
+      continue;
+    }
     const auto last = pieces.empty() ? std::nullopt : std::optional(pieces.back());
     const auto found = best_line(line, sides, last, fit);
     if (!found) return {};
     const bool continues = last && last->parameter == found->parameter && last->direction == found->direction;
     if (!continues) pieces.push_back({found->parameter, found->direction});
+    if (!last) {
+      if (found->runs[0].first < leading_zeros) return {};
+      for (; leading_zeros > 0; --leading_zeros) add_index(pieces.back().runs, found->runs[0].first - leading_zeros);
+    }
     add_index(pieces.back().runs, found->runs[0].first);
   }
+  if (pieces.empty()) return {};
   if (!std::ranges::all_of(pieces, is_regular, &Piece::runs)) return {};
   std::vector<Expression> parts;
   for (const Piece& piece : pieces) {

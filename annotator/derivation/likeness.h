@@ -43,6 +43,8 @@ class Likeness {
   std::optional<Expression> find_slices(const SampledTensor& tensor, const NameFit& fit) const;
   std::optional<Piece> best_line(const std::vector<double>& line, const std::vector<const Side*>& sides,
                                  const std::optional<Piece>& last, const NameFit& fit) const;
+  // Returns true if the parameter of the piece has a line after its last one.
+  static bool has_next(const Piece& piece, const std::vector<const Side*>& sides);
   double likeness(const std::vector<double>& line, const Side& side, std::int64_t index) const;
   Expression leaf(std::uint32_t parameter, const NameFit& fit) const;
 

@@ -1,6 +1,7 @@
 #include "annotator/derivation/quantise.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -82,6 +83,11 @@ struct Quantiser {
       case Rounding::divide_shifted_to_even:
         result = std::nearbyint(value / scale + shift);
         break;
+      case Rounding::divide_unsigned_to_even: {
+        const auto half = static_cast<float>(scheme.is_signed ? 1 << (scheme.bits - 1) : 0);
+        result = std::nearbyint(value / scale + (shift + half)) - half;
+        break;
+      }
       case Rounding::multiply_from_zero:
         result = std::round(value * inverse(scale) + shift);
         break;
@@ -174,6 +180,24 @@ std::vector<std::int16_t> integers(const Numbers& numbers, const Scheme& scheme,
     result[element] = quantiser(numbers.values[element], groups.scales[group], groups.zeros[group]);
   });
   return result;
+}
+
+std::uint8_t equal_roundings(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups) {
+  std::array<Scheme, rounding_count> others;
+  others.fill(scheme);
+  for (std::size_t i = 0; i < rounding_count; ++i) others[i].rounding = static_cast<Rounding>(i);
+  unsigned equal = (1U << rounding_count) - 1;
+  for_each_element(GroupShape(scheme.groups, numbers.dims), [&](std::size_t element, std::size_t group) {
+    const float value = numbers.values[element], scale = groups.scales[group];
+    const float exact = std::abs(value / scale);
+    constexpr float halfway = 1e-4F;  // above the rounding of a quotient and of its sum with a zero point
+    if (!(std::abs(exact - std::trunc(exact) - 0.5F) < halfway * std::max(1.0F, exact / 16))) return;
+    const std::int16_t own = Quantiser{scheme}(value, scale, groups.zeros[group]);
+    for (std::size_t i = 0; i < rounding_count; ++i) {
+      if (Quantiser{others[i]}(value, scale, groups.zeros[group]) != own) equal &= ~(1U << i);
+    }
+  });
+  return static_cast<std::uint8_t>(equal);
 }
 
 std::string stored_integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups) {

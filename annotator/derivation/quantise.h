@@ -51,6 +51,10 @@ GroupScales group_scales(const std::vector<Range>& ranges, const Scheme& scheme)
 // Returns the integers of all elements with these scales and zero points, in row-major order and before packing.
 std::vector<std::int16_t> integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups);
 
+// Returns the roundings that give the same integers as the scheme's own, as Scheme::equal_roundings: they differ only
+// where a number is halfway between two integers.
+std::uint8_t equal_roundings(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups);
+
 // Returns the integers as the file stores them.
 std::string stored_integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups);
 // `rows`: the number of rows of a matrix, whose zero points begin at a byte in Layout::n_bits.

@@ -33,7 +33,11 @@ enum class Rounding : std::uint8_t {
   multiply_from_zero,      // round(x * (1 / scale) + zero point) away from zero
   divide_from_zero,        // round(x / scale + zero point) away from zero
   divide_shifted_to_even,  // round(x / scale + zero point) to even
+  // The same as unsigned integers, from which half their range is then subtracted.
+  divide_unsigned_to_even,
 };
+
+inline constexpr std::size_t rounding_count = 6;
 
 // How the integers are stored.
 enum class Layout : std::uint8_t {
@@ -52,6 +56,7 @@ struct Scheme {
   ScaleRule scale_rule = ScaleRule::range_in_double;
   std::uint8_t equal_rules = 0;  // bit i is set if ScaleRule(i) gives the same scales for this tensor
   Rounding rounding = Rounding::divide_to_even;
+  std::uint8_t equal_roundings = 0;  // bit i is set if Rounding(i) gives the same integers for this tensor
   Layout layout = Layout::plain;
   bool half_scales = false;  // scales are float16
   // Layout::n_bits: the integers after the end of a row are zero points instead of 0; the last half byte of a row of

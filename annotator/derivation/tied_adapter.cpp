@@ -31,9 +31,9 @@ int reads_of(const Program& program, const Parameter& parameter) {
 
 }  // namespace
 
-int reads_of_tied(const Program& program, const std::string& name) {
+int reads_of_tied(const Program& program, const std::string& name, const std::string& other) {
   const Parameter* const parameter = parameter_of(program, name);
-  return parameter == nullptr || parameter->aliases.empty() ? 0 : reads_of(program, *parameter);
+  return parameter == nullptr || parameter != parameter_of(program, other) ? 0 : reads_of(program, *parameter);
 }
 
 std::vector<std::string> extend_to_tied_names(Adapter& adapter, const Program& program, const Weights& weights) {

@@ -15,7 +15,7 @@ namespace whence::derivation {
 // does not have are left to Weights::require_fit().
 std::vector<std::string> extend_to_tied_names(Adapter& adapter, const Program& program, const Weights& weights);
 
-// Returns the number of operations that read a parameter, if it has several names in the program; otherwise 0.
-int reads_of_tied(const Program& program, const std::string& parameter);
+// Returns the number of operations that read a parameter, if both are names of it in the program; otherwise 0.
+int reads_of_tied(const Program& program, const std::string& name, const std::string& other);
 
 }  // namespace whence::derivation

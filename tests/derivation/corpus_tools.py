@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import onnx_tools
 import small_models
+import vendor_tools
 from accuracy.models import FUSION
 
 
@@ -70,6 +72,7 @@ TOOLS = {
     "ort_fusion+float16": Tool(lambda model: onnx_tools.float16(), "ort_fusion", frozenset(FUSION)),
     "ort_fusion+dynamic": Tool(lambda model: _DYNAMIC, "ort_fusion", frozenset(FUSION)),
     "onnxsim+blocks_of_4": any_model(onnx_tools.blocks(block_size=32, bits=4, is_symmetric=True), "onnxsim"),
+    **{name: any_model(functools.partial(vendor_tools.run, name)) for name in vendor_tools.available()},
 }
 
 FOR_DYNAMIC = ("onnxslim", "ort_extended", "ort_all", "float16", "dynamic", "blocks_of_4", "ort_extended+dynamic")
