@@ -79,7 +79,7 @@ void add_fused_activations(const std::vector<const OnnxNode*>& nodes, const Oper
                            const Wiring& program, std::vector<Placed>& placed) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const std::string_view activation = onnx_file::text_attribute(*nodes[i], "activation");
-    if (activation.empty() || placed[i].operations.empty()) continue;
+    if (activation.empty() || nodes[i]->domain.empty() || placed[i].operations.empty()) continue;
     const std::vector<std::int32_t> own = placed[i].operations;
     for (const std::int32_t operation : program.readers_of(own)) {
       const bool is_new = std::ranges::find(own, operation) == own.end();
