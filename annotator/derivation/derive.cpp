@@ -163,6 +163,23 @@ void Deriver::note_range(TensorNumber range) {
   }
 }
 
+bool Deriver::is_zero_scale(const FileTensor& tensor, const TensorData& data) {
+  static const std::map<std::string_view, std::size_t> scales = {
+      {"BatchNormalization", 1},     {"GroupNormalization", 1},
+      {"InstanceNormalization", 1},  {"LayerNormalization", 1},
+      {"RMSNormalization", 1},       {"SimplifiedLayerNormalization", 1},
+      {"SkipLayerNormalization", 2}, {"SkipSimplifiedLayerNormalization", 2}};
+  const bool is_scale = std::ranges::any_of(tensors_.final_uses(tensor), [&](const Use& use) {
+    const auto row = scales.find(use.node->op_type);
+    return row != scales.end() && row->second == use.slot;
+  });
+  const auto elements = is_scale ? program::Elements::of(data) : std::nullopt;
+  for (std::size_t i = 0; elements && i < elements->size(); ++i) {
+    if (elements->number(i) != 0) return false;
+  }
+  return elements.has_value();
+}
+
 void Deriver::find_constants() {
   // The bias of a product with a folded norm is computed from the norm: no constant of the program stands there.
   std::set<TensorNumber> folded_bias;
@@ -171,12 +188,17 @@ void Deriver::find_constants() {
     const bool is_folded = weight && (!norms_.folded_weight(*weight).empty() || FoldedVectors::is_scaled(*weight));
     if (is_folded) folded_bias.insert(product.bias);
   }
+  for (const QuantisedBias& bias : tensors_.biases()) {
+    const auto& scale = bias.weight_scale == no_tensor ? std::nullopt : found(bias.weight_scale).expression;
+    if (scale && !norms_.folded_weight(*scale).empty()) folded_bias.insert(bias.integers);
+  }
   for (std::size_t i = 0; i < found_.size(); ++i) {
     const auto number = static_cast<TensorNumber>(i);
     if (known(number) || !found(number).remark.empty() || folded_bias.contains(number)) continue;
     const TensorData data = contents_.data(tensors_[number]);
     const bool is_short =
         (is_integral(data.dtype) || data.dtype == DType::boolean) && data.element_count() <= max_structure;
+    if (is_zero_scale(tensors_[number], data)) continue;
     const bool is_known =
         constants_ != nullptr && (constants_->holds(data) || is_angle_table(tensors_, number, data, *constants_));
     if ((is_short && is_structure(tensors_[number])) || is_known) found(number).verdict = Verdict::constant;

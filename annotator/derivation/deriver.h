@@ -75,6 +75,8 @@ class Deriver {
   static bool begins_with_reverse(const Expression& expression);
   // A measurement gives a positive scale.
   void note_range(TensorNumber range);
+  // Returns true for zeros as the scale of a norm. A scale of ones may be left out, one of zeros is another model.
+  bool is_zero_scale(const FileTensor& tensor, const TensorData& data);
   void find_constants();
   // Lists the equals of parameters that were found by the layer they belong to, such as biases.
   void list_equals();

@@ -115,8 +115,12 @@ std::string misfit(const onnx_file::OnnxNode& node, const std::vector<std::int32
   }
   std::set<std::string> used;
   for (const std::int32_t operation : operations) {
-    for (const std::uint16_t each : reference.classes_of_unit[match::UnitIndex(operation)]) {
-      if (accepted.contains(each)) return "";
+    const auto& classes = reference.classes_of_unit[match::UnitIndex(operation)];
+    // One class has all forms of Gelu: that with a Sigmoid has no Tanh.
+    const bool has_sigmoid = std::ranges::find(classes, match::op_class("Sigmoid")) != classes.end();
+    const bool is_other_form = node.op_type == "Tanh" && has_sigmoid;
+    for (const std::uint16_t each : classes) {
+      if (accepted.contains(each) && !(is_other_form && each == match::op_class("Gelu"))) return "";
       const auto known = operators::all_onnx_operators();
       if (each < known.size() && !is_movement(known[each].name)) used.insert(std::string(known[each].name));
     }

@@ -67,6 +67,27 @@ bool reads_computed_elsewhere(const Expression& expression, const OnnxNode& node
   return is_elsewhere;
 }
 
+// Removes the parameters of a norm that do not belong to this input of its node: a bias is no factor, and a weight is
+// not added. One operation reads both.
+void remove_other_part(std::map<std::string, std::int64_t, std::less<>>& allowed, const Use& use) {
+  static constexpr std::string_view weight = ".weight", bias = ".bias";
+  const std::string_view op_type = use.node->op_type;
+  const bool is_norm = op_type.ends_with("Normalization");
+  const std::size_t scale_slot = op_type.starts_with("Skip") ? 2 : 1;
+  const bool adds = is_norm ? use.slot == scale_slot + 1 : op_type == "Add" || op_type == "QLinearAdd";
+  const bool multiplies = is_norm ? use.slot == scale_slot : op_type == "Mul" || op_type == "QLinearMul";
+  if (!adds && !multiplies) return;
+  const std::string_view wrong = adds ? weight : bias, right = adds ? bias : weight;
+  std::erase_if(allowed, [&](const auto& each) {
+    const auto& [name, elements] = each;
+    if (!name.ends_with(wrong)) return false;
+    // A fused norm also reads the bias of the product before it, at an input of its own.
+    if (is_norm && multiplies) return true;
+    const auto other = allowed.find(name.substr(0, name.size() - wrong.size()) + std::string(right));
+    return other != allowed.end() && other->second == elements;
+  });
+}
+
 }  // namespace
 
 std::vector<std::int32_t> readers_of_parameter(std::string_view value, const FileTensors& tensors,
@@ -116,6 +137,7 @@ void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::Ma
       // Runtimes fuse a bias or a norm with the operator after it, and tools fold a norm into the product before it.
       const bool is_fused = origin::is_of_runtime(use.node->domain) || has_fold(*derivation.expression);
       if (is_fused) allowed.merge(parameters_of(neighbours_of(report.nodes[number->second], program), reference));
+      if (is_whole_parameter(*derivation.expression)) remove_other_part(allowed, use);
       std::string other;
       for_each_parameter(*derivation.expression, [&](const ParameterStep& step) {
         // The operation reads what another one computed.

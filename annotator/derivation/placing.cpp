@@ -121,7 +121,7 @@ void Placing::place_by_parameter(std::size_t number, NodeVerdict size_verdict) {
 void Placing::add_fused_activation(std::size_t number) {
   const std::string_view activation = onnx_file::text_attribute(*nodes_[number], "activation");
   const std::vector<std::int32_t> own = placed()[number].operations;
-  if (activation.empty() || own.empty()) return;
+  if (activation.empty() || nodes_[number]->domain.empty() || own.empty()) return;
   for (const std::int32_t operation : wiring_.readers_of(own)) {
     const bool is_new = std::ranges::find(own, operation) == own.end();
     if (is_new && operations_.has(operation, match::op_class(activation)))

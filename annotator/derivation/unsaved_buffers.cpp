@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "annotator/program/tensor_values.h"
+#include "schema/element_count.h"
 #include "schema/files/files.h"
 
 namespace whence::derivation {
@@ -51,9 +52,11 @@ void complete_unsaved_buffers(Program& program, const Weights& weights, const Fi
   }
   for (const FileTensor& tensor : tensors.all()) {
     if (open.empty()) return;
+    const DType dtype = from_onnx(tensor.tensor->data_type);
+    const auto elements = static_cast<std::uint64_t>(element_count(tensor.tensor->dims));
+    if (dtype == DType::undefined || elements > max_bytes / size_of(dtype)) continue;
     const std::string_view bytes = contents.of(tensor);
-    if (bytes.size() > max_bytes) continue;
-    for (Parameter* buffer : open) complete(*buffer, from_onnx(tensor.tensor->data_type), bytes);
+    for (Parameter* buffer : open) complete(*buffer, dtype, bytes);
     std::erase_if(open, [](const Parameter* buffer) { return buffer->data.bytes.in_memory().has_value(); });
   }
 }

@@ -381,3 +381,19 @@ def test_a_quantised_factor_of_one_element_is_accounted_for(tmp_path, quant_form
                tmp_path / "model.whence.json", "--json")
     rows = {row["name"]: row for row in json.loads(done.stdout)["predicate"]["tensors"]}
     assert any(row.get("from", "").endswith("(factor)") for row in rows.values())
+
+
+def test_zeros_of_another_parameter_are_no_scale_of_a_norm(files_of, tmp_path):
+    """A new model has biases of zeros: these bytes are known, but not as the scale of a norm."""
+    files = files_of("text")
+    source = files.export("dynamo")
+    tensors = {key: value.clone() for key, value in files.model.state_dict().items()}
+    name = next(name for name in tensors if name.endswith("norm.bias"))
+    tensors[name] *= 0
+    weights = SimpleNamespace(weights=tmp_path / "new.safetensors", sidecar=files.sidecar)
+    models.save_file(tensors, weights.weights)
+    zeroed = edited(source, tmp_path / "zero_bias.onnx", name, lambda numbers: numbers.fill(0))
+    assert unaccounted(attest(zeroed, weights)) == ([], [])
+    scale = name.removesuffix("bias") + "weight"
+    changed = edited(zeroed, tmp_path / "changed.onnx", scale, lambda numbers: numbers.fill(0))
+    assert scale in unaccounted(attest(changed, weights, code=1))[0]

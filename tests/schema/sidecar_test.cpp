@@ -133,6 +133,20 @@ TEST(Sidecar, HoldsSmallBuffersThatAreNotPersistent) {
   EXPECT_FALSE(parameters.back().data.bytes.in_memory());
 }
 
+// TorchScript does not know which buffers are not persistent.
+TEST(Sidecar, HoldsSmallBuffersOfIntegers) {
+  Sidecar sidecar = sample_sidecar();
+  const std::vector<std::int64_t> numbers = {3, 1, 2};
+  Parameter buffer;
+  buffer.name = "positions";
+  buffer.kind = ParameterKind::buffer;
+  buffer.data = {DType::int64, {3}, Bytes::copy_of(numbers.data(), numbers.size() * sizeof(std::int64_t))};
+  sidecar.program.parameters.items().push_back(buffer);
+  const Sidecar read = parsed(to_json_text(sidecar));
+  EXPECT_EQ(as_text(read.program.parameters.items().back().data.bytes.in_memory().value()),
+            as_text(buffer.data.bytes.in_memory().value()));
+}
+
 TEST(Sidecar, PreservesFieldsOfNewerMinorVersions) {
   Json newer = Json::parse(to_json_text(sample_sidecar()));
   newer["version"] = "1.7";
