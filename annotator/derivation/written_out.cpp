@@ -26,8 +26,12 @@ struct AttentionInputs {
   std::size_t past_key, past_value;
 };
 
+bool is(const OnnxNode& node, std::string_view op_type) {
+  return node.op_type == op_type && node.domain == "com.microsoft";
+}
+
 std::optional<AttentionInputs> cache_of(const OnnxNode& node) {
-  if (node.op_type == "GroupQueryAttention") return AttentionInputs{3, 4};
+  if (is(node, "GroupQueryAttention")) return AttentionInputs{3, 4};
   if (node.op_type == "Attention" && node.domain.empty()) return AttentionInputs{4, 5};
   return std::nullopt;
 }
@@ -105,8 +109,13 @@ class Writer {
     return output;
   }
   onnx::NodeProto& last() { return *draft_.mutable_graph()->mutable_node(draft_.graph().node_size() - 1); }
-  // No file can have a value with this name.
-  std::string new_name() { return std::string("\0written out ", 13) + std::to_string(++names_); }
+  std::string new_name() {
+    std::string name;
+    do {
+      name = "written out " + std::to_string(++names_);
+    } while (readers_.contains(name) || makers_.contains(name));
+    return name;
+  }
 
   // Copies an attribute of the fused node to the last node.
   void copy_attribute(const OnnxNode& from, std::string_view name, std::string_view as) {
@@ -141,9 +150,9 @@ class Writer {
   }
 
   void write(const OnnxNode& node) {
-    if (node.op_type == "SkipSimplifiedLayerNormalization") write_skip_norm(node);
-    if (node.op_type == "GroupQueryAttention" && !write_group_query(node)) unread_.insert(&node);
-    if (node.op_type == "RotaryEmbedding") write_rotary(node);
+    if (is(node, "SkipSimplifiedLayerNormalization")) write_skip_norm(node);
+    if (is(node, "GroupQueryAttention") && !write_group_query(node)) unread_.insert(&node);
+    if (is(node, "RotaryEmbedding") || (node.op_type == "RotaryEmbedding" && node.domain.empty())) write_rotary(node);
   }
 
   // Outputs 0 and 3: the norm, and the sum before it.
@@ -171,7 +180,7 @@ class Writer {
   }
 
   void write_rotary(const OnnxNode& node) {
-    const bool is_of_runtime = node.domain == "com.microsoft";
+    const bool is_of_runtime = is(node, "RotaryEmbedding");
     if (onnx_file::integer_attribute(node, "interleaved", 0) != 0) return;
     const std::string positions = input(node, is_of_runtime ? 1 : 3);
     const std::size_t slot = is_of_runtime ? 2 : 1;
@@ -190,6 +199,8 @@ class Writer {
     for (std::size_t slot = first_unknown; slot < node.inputs.size(); ++slot) {
       if (!node.inputs[slot].empty()) return false;
     }
+    const bool rotates = onnx_file::integer_attribute(node, "do_rotary", 0) != 0;
+    if (rotates && node.inputs.size() <= cosines + 1) return false;
     const bool is_plain = onnx_file::integer_attribute(node, "rotary_interleaved", 0) == 0 &&
                           onnx_file::integer_attribute(node, "local_window_size", -1) == -1 &&
                           onnx_file::integer_attribute(node, "smooth_softmax", 0) <= 0 &&
@@ -203,7 +214,7 @@ class Writer {
       last().add_output(key);
       last().add_output(value);
     }
-    if (onnx_file::integer_attribute(node, "do_rotary", 0) != 0) {
+    if (rotates) {
       std::string positions = input(node, positions_slot);
       if (positions.empty()) positions = add("Shape", {query});
       angles_.insert({node.inputs[cosines], node.inputs[cosines + 1]});
@@ -260,7 +271,8 @@ class Writer {
     if (!are_of_axis_1) return std::nullopt;
     const std::string_view mask = sum->inputs[0];
     const OnnxNode* const sizes = maker(size->inputs[0], "Shape");
-    if (!inputs_.contains(mask) || sizes == nullptr || sizes->inputs[0] != mask || !sizes->attributes.empty())
+    if (!inputs_.contains(mask) || sizes == nullptr || sizes->inputs.size() != 1 || sizes->inputs[0] != mask ||
+        !sizes->attributes.empty())
       return std::nullopt;
     lengths_.insert(difference);
     lengths_.insert(sum);
