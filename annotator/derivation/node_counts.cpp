@@ -134,7 +134,7 @@ std::set<std::int32_t> operations_of_angles(const OperationForms& operations, co
     open.pop_back();
     found.insert(operation);
     for (const std::int32_t source : program.sources_of({operation})) {
-      if (!found.contains(source)) open.push_back(source);
+      if (!found.contains(source) && program.are_of_one_module(operation, source)) open.push_back(source);
     }
   }
   return found;

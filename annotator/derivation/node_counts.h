@@ -53,8 +53,8 @@ std::vector<std::string> dropped_operations(const std::vector<const onnx_file::O
                                             const match::Reference& reference, const FileTensors& tensors,
                                             const std::function<bool(std::int32_t operation)>& is_replaced);
 
-// Returns the operations that compute cosines and sines, those before them and their scaling: a file with tables of
-// angles does not compute these.
+// Returns the operations that compute cosines and sines, with those of their module before them and their scaling: a
+// file with tables of angles does not compute these.
 std::set<std::int32_t> operations_of_angles(const OperationForms& operations, const Wiring& program);
 
 }  // namespace whence::derivation
