@@ -67,8 +67,8 @@ WRITERS = {
                      "--bom out/one.bom", ("one.bom", "one.json")),
     "refit": Writer("refit in/model.onnx --base in/model.safetensors --weights in/model.safetensors "
                     "--sidecar in/model.whence.json -o out/one.onnx", ("one.onnx",)),
-    "weights": Writer("weights in/model.onnx --base in/model.safetensors --sidecar in/model.whence.json -o out/one.json "
-                      "--overwrite", ("one.json",)),
+    "weights": Writer("weights in/model.onnx --base in/model.safetensors --sidecar in/model.whence.json -o out/one.safetensors "
+                      "--overwrite", ("one.safetensors",)),
     "carry": Writer("carry in/named.onnx -o out/one.onnx -- cp {in} {out}", ("one.onnx",)),
     "strip": Writer("strip in/data.onnx -o out/one.onnx --overwrite", DATA),
     "functions": Writer("functions in/annotated.onnx --depth 1 -o out/one.onnx --overwrite", DATA),
