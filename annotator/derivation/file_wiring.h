@@ -57,6 +57,9 @@ class FileWiring {
   // operation that `is_saturated` accepts.
   using IsSaturated = std::function<bool(const onnx_file::OnnxNode& quantiser, std::int32_t operation)>;
   std::string difference(std::size_t node, const IsSaturated& is_saturated) const;
+  // Returns what the rows of a table are chosen by, if the program chooses them by one of its inputs and the file by
+  // anything else; "" otherwise.
+  std::string other_rows(std::size_t node) const;
   // Returns true if a quantiser that reads the result of a node before the operation stands for it.
   bool is_dropped(std::int32_t operation, const IsSaturated& is_saturated) const;
 

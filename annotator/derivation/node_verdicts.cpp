@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "annotator/derivation/attention_fit.h"
+#include "annotator/derivation/contradictions.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/file_wiring.h"
 #include "annotator/derivation/node_counts.h"
@@ -55,11 +56,21 @@ int opset_of(const onnx_file::OnnxSummary& model) {
   return 0;
 }
 
-// Returns true for a conversion to integers or conditions, which keeps less than the numbers.
+DType conversion_of(const OnnxNode& node) {
+  if (node.op_type != "Cast") return DType::undefined;
+  return from_onnx(static_cast<int>(onnx_file::integer_attribute(node, "to", 0)));
+}
+
+// Returns true for a conversion of numbers to integers or conditions, which keep less than the numbers.
 bool truncates(const OnnxNode& node) {
-  if (node.op_type != "Cast") return false;
-  const DType to = from_onnx(static_cast<int>(onnx_file::integer_attribute(node, "to", 0)));
-  return is_integral(to) || to == DType::boolean;
+  const DType to = conversion_of(node);
+  return to != DType::undefined && (is_integral(to) || to == DType::boolean);
+}
+
+// Returns true for a conversion to floats of 8 bits.
+bool coarsens(const OnnxNode& node) {
+  const DType to = conversion_of(node);
+  return to != DType::undefined && is_floating(to) && size_of(to) == 1;
 }
 
 // The caches of a language model are no results of the recorded call, unless it had caches as well.
@@ -132,6 +143,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     const auto bounds = operations.bounds(operation);
     return bounds && saturation.is_within(quantiser, *bounds);
   };
+  const Contradictions contradictions(operations, tensors, derivations, contents);
   const Surplus surplus(nodes, placed, operations, tensors);
   std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -142,8 +154,9 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     const bool chooses = finding.verdict == NodeVerdict::movement && !is_movement(nodes[i]->op_type);
     if (chooses_angles(*nodes[i], model.graph, written, wiring)) {
       finding.verdict = NodeVerdict::movement;
-    } else if (chooses || (!is_size && truncates(*nodes[i]) && file.reads_numbers(i))) {
+    } else if (chooses || (!is_size && (coarsens(*nodes[i]) || (truncates(*nodes[i]) && file.reads_numbers(i))))) {
       finding.remark = own.empty() ? "the program has no such operation" : misfit(*nodes[i], own, reference);
+      if (finding.remark.empty()) finding.remark = file.other_rows(i);
       finding.verdict = NodeVerdict::operation;
     } else if (is_movement(nodes[i]->op_type) || is_rescaling(*nodes[i], tensors)) {
       finding.verdict = own.empty() ? NodeVerdict::movement : NodeVerdict::operation;
@@ -151,9 +164,11 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     } else if (!own.empty() && !is_size) {
       // Exporters compute sizes in ways of their own.
       finding.remark = misfit(*nodes[i], own, reference);
+      if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own);
       if (finding.remark.empty()) finding.remark = attentions.difference(*nodes[i], own, tensors, products);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
+      if (finding.remark.empty()) finding.remark = file.other_rows(i);
       if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
       finding.verdict = NodeVerdict::operation;

@@ -83,6 +83,20 @@ std::optional<Setting> default_of(const std::string& op_type, const std::string&
   return setting_of(found->second.default_value);
 }
 
+// Returns true for an attribute that changes a recurrent layer wherever it is stated: a limit, and other activations
+// than the usual ones of each direction.
+bool changes_recurrence(std::string_view op_type, std::string_view name, const std::optional<Setting>& setting) {
+  if (!setting || (op_type != "GRU" && op_type != "LSTM" && op_type != "RNN")) return false;
+  if (name == "clip") return true;
+  if (name != "activations") return false;
+  const std::size_t gates = op_type == "GRU" ? 2 : op_type == "LSTM" ? 3 : 1;
+  for (std::size_t i = 0; i < setting->texts.size(); ++i) {
+    const bool is_gate = i % gates == 0 && gates > 1;
+    if (setting->texts[i] != (is_gate ? "Sigmoid" : "Tanh")) return true;
+  }
+  return false;
+}
+
 // Attributes that exporters and tools set as they like, because other parts of the file say the same or they have no
 // effect in inference.
 bool is_free(std::string_view name) {
@@ -233,6 +247,77 @@ std::set<std::int32_t> OperationForms::of_same_nodes(const std::vector<std::int3
   return all;
 }
 
+// Calls visit(const FormNode&) with the nodes of the operations.
+template <class Visit>
+void OperationForms::for_each_node(const std::vector<std::int32_t>& operations, Visit&& visit) const {
+  for (const std::int32_t operation : operations) {
+    const auto found = nodes_.find(operation);
+    if (found == nodes_.end()) continue;
+    for (const FormNode& form : found->second) visit(form);
+  }
+}
+
+std::optional<bool> OperationForms::reads_twice(const std::vector<std::int32_t>& operations,
+                                                std::uint16_t op_class) const {
+  std::optional<bool> twice;
+  for_each_node(operations, [&](const FormNode& form) {
+    if (match::op_class(form.node->op_type) != op_class || form.node->inputs.size() != 2) return;
+    twice = twice.value_or(false) || form.node->inputs[0] == form.node->inputs[1];
+  });
+  return twice;
+}
+
+std::set<double> OperationForms::factors(const std::vector<std::int32_t>& operations) const {
+  std::set<double> single;
+  for_each_node(operations, [&](const FormNode& form) {
+    if (const graph::Attribute* const scale = form.node->find("scale")) {
+      if (const auto* number = std::get_if<float>(&scale->value)) single.insert(*number);
+    }
+    if (form.node->op_type != "Mul" && form.node->op_type != "Div") return;
+    for (const graph::GraphValueId input : form.node->inputs) {
+      if (input == graph::no_value) continue;
+      const std::int32_t number = form.graph->values[static_cast<std::size_t>(input)].initializer;
+      if (number < 0) continue;
+      const TensorData& data = form.graph->initializers[static_cast<std::size_t>(number)].data;
+      const auto elements = data.bytes.in_memory() ? program::Elements::of(data) : std::nullopt;
+      if (elements && elements->size() == 1 && elements->number(0) != 0) single.insert(elements->number(0));
+    }
+  });
+  std::set<double> all = {1};
+  for (const double one : single) {
+    all.insert({one, 1 / one});
+    for (const double other : single) all.insert({one * other, 1 / (one * other)});
+  }
+  return all;
+}
+
+std::optional<std::int64_t> OperationForms::step_before_negation(const std::vector<std::int32_t>& operations) const {
+  constexpr std::size_t steps_slot = 4;
+  std::optional<std::int64_t> step;
+  for_each_node(operations, [&](const FormNode& form) {
+    if (form.node->op_type != "Neg") return;
+    graph::GraphValueId value = form.node->inputs[0];
+    constexpr int longest = 8;  // a chain of movements
+    for (int i = 0; i < longest && value != graph::no_value; ++i) {
+      const std::int32_t number = form.graph->values[static_cast<std::size_t>(value)].producer;
+      if (number < 0 || static_cast<std::size_t>(number) >= form.graph->nodes.size()) return;
+      const graph::GraphNode& maker = form.graph->nodes[static_cast<std::size_t>(number)];
+      if (maker.op_type == "Slice") {
+        step = step.value_or(1);
+        if (maker.inputs.size() <= steps_slot || maker.inputs[steps_slot] == graph::no_value) return;
+        const std::int32_t steps = form.graph->values[static_cast<std::size_t>(maker.inputs[steps_slot])].initializer;
+        if (steps < 0) return;
+        const auto elements = program::Elements::of(form.graph->initializers[static_cast<std::size_t>(steps)].data);
+        if (elements && elements->size() == 1) step = static_cast<std::int64_t>(elements->number(0));
+        return;
+      }
+      if (!is_movement(maker.op_type) || maker.inputs.empty()) return;
+      value = maker.inputs[0];
+    }
+  });
+  return step;
+}
+
 std::set<std::int32_t> OperationForms::fused_with(std::int32_t operation) const {
   std::set<std::int32_t> all = {operation};
   const auto found = nodes_.find(operation);
@@ -360,6 +445,10 @@ std::string OperationForms::difference(const OnnxNode& node, const std::vector<s
     for (const FormNode& form : same) {
       const graph::Attribute* const attribute = form.node->find(name);
       auto ours = attribute == nullptr ? default_of(op_type, name, form.opset) : setting_of(*attribute);
+      if (!ours && changes_recurrence(op_type, name, theirs)) {
+        is_comparable = true;
+        continue;
+      }
       if (!ours && (!theirs || !neutral_number(name))) {
         is_equal = is_equal || !theirs;
         continue;

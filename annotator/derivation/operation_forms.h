@@ -23,8 +23,7 @@ class OperationForms {
   // Returns the operations for which each form has an operator that computes numbers from the program's inputs,
   // ascending.
   std::vector<std::int32_t> computing() const;
-  // Returns those of a node's operations that a form computes with one node of this operator class; all of them if
-  // there is none. The match gives a node also the operations before it that no other node seems to compute.
+  // Returns those of the operations that a form computes with a node of this class.
   std::vector<std::int32_t> covered(std::vector<std::int32_t> operations, std::uint16_t op_class) const;
   // Returns the operations that a form computes together with this one, by one node that is no product: the parts of a
   // norm or a rotation, which others write in ways of their own. With the operation itself.
@@ -40,6 +39,14 @@ class OperationForms {
   // Returns the smallest and largest number of an operation that only cuts off numbers: Relu, Clip; nullopt for others.
   std::optional<std::pair<double, double>> bounds(std::int32_t operation) const;
 
+  // Returns whether a form reads one value twice by a node of this class with two inputs; nullopt if there is no such
+  // node.
+  std::optional<bool> reads_twice(const std::vector<std::int32_t>& operations, std::uint16_t op_class) const;
+  // Returns the numbers by which forms multiply or divide in these operations, their reciprocals and products of two.
+  std::set<double> factors(const std::vector<std::int32_t>& operations) const;
+  // Returns the step of the Slice whose result an operation negates; nullopt if there is none.
+  std::optional<std::int64_t> step_before_negation(const std::vector<std::int32_t>& operations) const;
+
   // Compares the attributes of a node with those of its operations' nodes that have the same operator. `opset`: the
   // file's. Returns what differs: "axis is 1, not -1 as in the program"; "" if nothing differs or there is no such
   // node.
@@ -49,6 +56,8 @@ class OperationForms {
                         const FileTensors& tensors) const;
 
  private:
+  template <class Visit>
+  void for_each_node(const std::vector<std::int32_t>& operations, Visit&& visit) const;
   std::set<std::int32_t> of_same_nodes(const std::vector<std::int32_t>& operations, std::uint16_t op_class) const;
   struct FormNode {
     const graph::Graph* graph = nullptr;

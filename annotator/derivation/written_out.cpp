@@ -199,6 +199,8 @@ class Writer {
     for (std::size_t slot = first_unknown; slot < node.inputs.size(); ++slot) {
       if (!node.inputs[slot].empty()) return false;
     }
+    const std::string positions_input = input(node, positions_slot);
+    if (!positions_input.empty() && !inputs_.contains(positions_input)) return false;
     const bool rotates = onnx_file::integer_attribute(node, "do_rotary", 0) != 0;
     if (rotates && node.inputs.size() <= cosines + 1) return false;
     const bool is_plain = onnx_file::integer_attribute(node, "rotary_interleaved", 0) == 0 &&

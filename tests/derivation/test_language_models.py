@@ -209,7 +209,47 @@ def choose_angles_by_ids(graph):
     next(node for node in graph.node if node.output[0] == "cosines").input[1] = "input_ids"
 
 
+def add_a_value_to_itself(graph):
+    norms(graph)[0].input[1] = norms(graph)[0].input[0]
+
+
+def narrow_ids(graph):
+    graph.node.insert(0, helper.make_node("Cast", ["input_ids"], ["narrow_ids"], to=onnx.TensorProto.INT8))
+    graph.node.insert(1, helper.make_node("Cast", ["narrow_ids"], ["ids"], to=onnx.TensorProto.INT64))
+    next(node for node in graph.node if node.output[0] == "embedded").input[1] = "ids"
+
+
+def reverse_ids(graph):
+    for name, number in (("starts", -1), ("ends", -1000), ("reversed_axis", 1)):
+        graph.initializer.append(numpy_helper.from_array(np.array([number], np.int64), name))
+    graph.node.insert(0, helper.make_node("Slice", ["input_ids", "starts", "ends", "reversed_axis", "starts"], ["ids"]))
+    next(node for node in graph.node if node.output[0] == "embedded").input[1] = "ids"
+
+
+def multiply_logits(graph):
+    node = next(node for node in graph.node if node.output[0] == "lm_head")
+    node.op_type, node.domain = "FusedMatMul", "com.microsoft"
+    set_attribute(node, alpha=0.5)
+
+
+def subtract_the_mean(graph):
+    norms(graph)[0].op_type = "SkipLayerNormalization"
+
+
+def round_to_8_bits(graph):
+    node = next(node for node in graph.node if node.output[0] == "logits")
+    graph.node.remove(node)
+    graph.node.append(helper.make_node("Cast", ["lm_head"], ["coarse"], to=onnx.TensorProto.FLOAT8E4M3FN))
+    graph.node.append(helper.make_node("Cast", ["coarse"], ["logits"], to=onnx.TensorProto.FLOAT))
+
+
 BOTH = {
+    "a sum of a value with itself": add_a_value_to_itself,
+    "tokens in 8 bits": narrow_ids,
+    "tokens in reverse order": reverse_ids,
+    "a factor in a product": multiply_logits,
+    "a norm that subtracts the mean": subtract_the_mean,
+    "logits in 8 bits": round_to_8_bits,
     "another scale": lambda graph: set_attribute(attentions(graph)[0], scale=0.26),
     "heads of the keys": lambda graph: set_attribute(attentions(graph)[0], kv_num_heads=4),
     "a limit of the scores": lambda graph: set_attribute(attentions(graph)[0], softcap=30.0),
@@ -228,6 +268,7 @@ PACKED = {
     "a window": lambda graph: set_attribute(attentions(graph)[0], local_window_size=4),
     "other pairs of elements": lambda graph: set_attribute(attentions(graph)[0], rotary_interleaved=1),
     "no rotation": lambda graph: set_attribute(attentions(graph)[0], do_rotary=0),
+    "given positions": lambda graph: add_number(graph, attentions(graph)[0], 9, np.zeros((2, 9), np.int64)),
     "a sink": lambda graph: add_number(graph, attentions(graph)[0], 11, np.zeros(4, np.float32)),
 }
 SEPARATE = {
