@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "annotator/app/separate_files.h"
+#include "annotator/derivation/stated_rows.h"
 #include "annotator/metadata/attribution.h"
 #include "schema/files/files.h"
 #include "schema/files/output_files.h"
@@ -74,13 +75,6 @@ class NodeModules {
   std::unordered_map<const onnx_file::OnnxNode*, std::vector<std::string>> modules_;
 };
 
-// Returns the name of a tensor's dtype in the file. PyTorch has no integers of four bits.
-std::string dtype_name(int onnx_type) {
-  constexpr int uint4 = 21, int4 = 22;
-  if (onnx_type == uint4) return "uint4";
-  return onnx_type == int4 ? "int4" : std::string(name_of(from_onnx(onnx_type)));
-}
-
 FileDigest digest_file(const std::string& path) { return {base_name(path), sha256_of_file(path)}; }
 
 // Returns the files of a checkpoint: the file itself, or those of a folder.
@@ -146,14 +140,13 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
   const NodeModules modules(nodes, found);
   for (std::size_t i = 0; i < file.derivations.size(); ++i) {
     const FileTensor& tensor = file.tensors->all()[i];
-    report.tensors.push_back({std::string(tensor.name), dtype_name(tensor.tensor->data_type), tensor.tensor->dims,
-                              std::move(file.derivations[i]), modules.of(tensor)});
+    report.tensors.push_back({std::string(tensor.name), derivation::dtype_name(tensor.tensor->data_type),
+                              tensor.tensor->dims, std::move(file.derivations[i]), modules.of(tensor)});
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const onnx_file::OnnxNode& node = *nodes[i];
-    const std::string_view name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
     report.nodes.push_back(
-        {std::string(name), std::string(node.op_type), found[i].verdict, modules.of(&node), found[i].remark});
+        {derivation::node_name(node), std::string(node.op_type), found[i].verdict, modules.of(&node), found[i].remark});
   }
   report.absent = std::move(file.absent);
   report.prefix = std::move(file.prefix);

@@ -8,6 +8,7 @@
 
 #include "annotator/derivation/expression_json.h"
 #include "annotator/derivation/recorded_results.h"
+#include "annotator/derivation/stated_rows.h"
 #include "annotator/derivation/statement.h"
 #include "annotator/derivation/unsaved_buffers.h"
 #include "annotator/program/tensor_values.h"
@@ -160,11 +161,12 @@ DerivedFile read_statement(const std::string& model, const std::string& statemen
     throw Error(Code::sidecar_mismatch, *difference, "pass the statement of this file", place);
   }
   const Json& rows = stated.predicate["tensors"];
-  if (rows.size() != file.tensors->all().size()) throw corrupt("does not list the tensors of the file");
+  if (const auto difference = derivation::difference_in_tensors(rows, *file.tensors, *file.contents)) {
+    throw Error(Code::corrupt_file, *difference, "write it again with `whence attest`", place);
+  }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Json& row = rows[i];
-    if (!row.is_object() || !row.contains("verdict") || !row["verdict"].is_string())
-      throw corrupt("has a tensor without a verdict");
+    if (!row.contains("verdict") || !row["verdict"].is_string()) throw corrupt("has a tensor without a verdict");
     const auto verdict = verdict_of(row["verdict"].get<std::string>());
     if (!verdict) throw corrupt("has an unknown verdict");
     Derivation derivation{.verdict = *verdict};
@@ -176,10 +178,7 @@ DerivedFile read_statement(const std::string& model, const std::string& statemen
   }
   if (stated.predicate.contains("prefix") && stated.predicate["prefix"].is_string())
     file.prefix = stated.predicate["prefix"].get<std::string>();
-  const Json& absent = stated.predicate.contains("absent") ? stated.predicate["absent"] : Json::array();
-  for (const Json& row : absent) {
-    file.absent.push_back(absent_from(row, corrupt));
-  }
+  for (const Json& row : stated.predicate["absent"]) file.absent.push_back(absent_from(row, corrupt));
   return file;
 }
 

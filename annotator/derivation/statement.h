@@ -26,9 +26,11 @@ std::vector<FileDigest> digests_of(const std::string& path, const onnx_file::Onn
 
 struct Statement {
   std::vector<FileDigest> subject;
-  nlohmann::ordered_json predicate;  // an object with the arrays `tensors` and `nodes`
+  // An object with the arrays `tensors`, `nodes`, `absent` (objects), `differences` (texts) and `sources` (names with
+  // SHA-256, at least one).
+  nlohmann::ordered_json predicate;
 
-  // Throws Error: missing_file; wrong_kind for another file; corrupt_file.
+  // Throws Error: missing_file; wrong_kind for another file; corrupt_file, also for a key that is written twice.
   static Statement read(const std::string& path);
 
   // Returns how the model's files differ from those that the statement is about; nullopt if they are the same. The

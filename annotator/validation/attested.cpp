@@ -4,8 +4,12 @@
 #include <map>
 #include <set>
 
+#include "annotator/derivation/contents.h"
+#include "annotator/derivation/expression_json.h"
 #include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/stated_rows.h"
 #include "annotator/derivation/statement.h"
+#include "schema/printable.h"
 
 namespace whence::validation {
 
@@ -31,45 +35,52 @@ struct Gap {
   std::set<std::string> modules = {};
 };
 
-// A row without a known verdict counts as unaccounted.
-Gap gap_in(const nlohmann::ordered_json& table) {
-  static const std::set<std::string, std::less<>> known = {"exact",     "bounded",  "constant", "calibrated",
-                                                           "operation", "movement", "size"};
+using Json = nlohmann::ordered_json;
+using Verdicts = std::set<std::string, std::less<>>;
+
+// A row without one of these verdicts counts as unaccounted.
+Gap gap_in(const Json& table, const Verdicts& known) {
   Gap gap{.rows = static_cast<std::int64_t>(table.size())};
-  for (const nlohmann::ordered_json& row : table) {
+  for (const Json& row : table) {
     const bool has_verdict = row.is_object() && row.contains("verdict") && row["verdict"].is_string();
     if (has_verdict && known.contains(row["verdict"].get<std::string>())) continue;
     ++gap.missing;
     if (!row.is_object() || !row.contains("modules") || !row["modules"].is_array()) continue;
-    for (const nlohmann::ordered_json& module : row["modules"]) {
+    for (const Json& module : row["modules"]) {
       if (module.is_string()) gap.modules.insert(module.get<std::string>());
     }
   }
   return gap;
 }
 
-// Returns the list under a key; an empty one if there is none.
-nlohmann::ordered_json list_in(const nlohmann::ordered_json& object, const char* key) {
-  return object.contains(key) && object[key].is_array() ? object[key] : nlohmann::ordered_json::array();
+// Returns what a row adds to the totals: its bytes, or one.
+std::int64_t share_of(const Json& row, bool in_bytes) {
+  if (!in_bytes) return 1;
+  return row.contains("bytes") && row["bytes"].is_number_integer() ? row["bytes"].get<std::int64_t>() : 0;
 }
 
-bool has_right_totals(const nlohmann::ordered_json& predicate) {
-  if (!predicate.contains("totals") || !predicate["totals"].is_object()) return false;
-  for (const char* table : {"tensors", "nodes"}) {
-    std::map<std::string, std::int64_t> counts;
-    for (const auto& row : predicate[table]) {
-      if (row.is_object() && row.contains("verdict") && row["verdict"].is_string())
-        ++counts[row["verdict"].get<std::string>()];
-    }
-    const auto& totals = predicate["totals"];
-    if (!totals.contains(table) || !totals[table].is_object()) return false;
-    for (const auto& [verdict, total] : totals[table].items()) {
-      if (!total.is_number_integer() || total.get<std::int64_t>() != counts[verdict]) return false;
-      counts.erase(verdict);
-    }
-    if (!counts.empty()) return false;
+// Returns true if `totals` has the sum of each verdict in the rows.
+bool are_sums(const Json& totals, const Json& rows, bool in_bytes) {
+  std::map<std::string, std::int64_t> sums;
+  for (const Json& row : rows) {
+    if (row.is_object() && row.contains("verdict") && row["verdict"].is_string())
+      sums[row["verdict"].get<std::string>()] += share_of(row, in_bytes);
   }
-  return true;
+  for (const auto& [verdict, total] : totals.items()) {
+    if (!total.is_number_integer() || total.get<std::int64_t>() != sums[verdict]) return false;
+    sums.erase(verdict);
+  }
+  return sums.empty();
+}
+
+bool has_right_totals(const Json& predicate) {
+  if (!predicate.contains("totals") || !predicate["totals"].is_object()) return false;
+  const Json& totals = predicate["totals"];
+  const auto has = [&](const char* key, const char* table) {
+    return totals.contains(key) && totals[key].is_object() &&
+           are_sums(totals[key], predicate[table], std::string_view(key) == "bytes");
+  };
+  return has("tensors", "tensors") && has("bytes", "tensors") && has("nodes", "nodes");
 }
 
 Shortfall shortfall(const Gap& gap, const std::string& what) {
@@ -84,6 +95,51 @@ Shortfall shortfall(const Gap& gap, const std::string& what) {
   return {&attested_rule, "", "attested " + what + "s", 100, reached, gap.missing, modules, message, false};
 }
 
+// Returns the name of the first tensor whose verdict needs a derivation that it lacks. Throws as expression_from().
+std::optional<std::string> tensor_without_derivation(const Json& tensors, const Place& place) {
+  for (const Json& row : tensors) {
+    if (!row.is_object()) continue;
+    if (row.contains("derivation")) {
+      derivation::expression_from(row["derivation"], place);
+      continue;
+    }
+    const auto verdict = row.find("verdict");
+    if (verdict != row.end() && (*verdict == "exact" || *verdict == "bounded"))
+      return row.contains("name") && row["name"].is_string() ? row["name"].get<std::string>() : "";
+  }
+  return std::nullopt;
+}
+
+// Nodes are accounted for only with a sidecar, and numbers only with values: these are sources beside the checkpoint.
+bool names_all_sources(const Json& predicate, bool has_accounted_nodes) {
+  const std::int64_t values = predicate.contains("numbers") ? 1 : 0;
+  const auto& sources = predicate["sources"];
+  const auto others = std::ranges::count_if(
+      sources, [](const Json& each) { return !each["name"].get_ref<const std::string&>().ends_with(".whence.json"); });
+  return others >= 1 + values && std::ssize(sources) >= 1 + (has_accounted_nodes ? 1 : 0) + values;
+}
+
+// Returns what is wrong with the comparison of numbers; "" if nothing.
+std::string wrong_in_numbers(const Json& numbers) {
+  // The highest limit for rounding errors that attest has for any file (4 bits).
+  constexpr double highest_limit = 0.5;
+  const auto count = [&](const char* key) {
+    return numbers.is_object() && numbers.contains(key) && numbers[key].is_number_integer()
+               ? numbers[key].get<std::int64_t>()
+               : 0;
+  };
+  if (count("runs") <= 0 || count("compared") <= 0 || count("compared") > count("calls"))
+    return "the statement compares no numbers";
+  const bool has_tolerance = numbers.contains("tolerance") && numbers["tolerance"].is_number();
+  if (!has_tolerance || numbers["tolerance"] <= 0 || numbers["tolerance"] > highest_limit)
+    return "the statement's numbers have no tolerance, or one with which they prove nothing";
+  if (!numbers.contains("first_difference")) return "the statement compares no numbers";
+  const Json& first = numbers["first_difference"];
+  if (first.is_null()) return "";
+  const bool has_module = first.is_object() && first.contains("module") && first["module"].is_string();
+  return "the file computes other numbers" + (has_module ? ", first in " + first["module"].get<std::string>() : "");
+}
+
 }  // namespace
 
 std::vector<Shortfall> attested_shortfalls(const std::string& path, const onnx_file::OnnxSummary& model,
@@ -96,32 +152,29 @@ std::vector<Shortfall> attested_shortfalls(const std::string& path, const onnx_f
   const auto add = [&](const std::string& what, const std::string& message) {
     shortfalls.push_back({&attested_rule, "", "attested " + what, 100, 0, std::nullopt, {}, message, false});
   };
-  const Gap tensors = gap_in(stated.predicate["tensors"]), nodes = gap_in(stated.predicate["nodes"]);
-  const bool lists_all = tensors.rows == std::ssize(derivation::FileTensors(model).all()) &&
-                         nodes.rows == std::ssize(onnx_file::all_nodes(model.graph));
-  if (!lists_all) add("rows", "the statement does not list each tensor and node of the file");
-  if (!has_right_totals(stated.predicate)) add("totals", "the statement's totals are not those of its rows");
+  const Json& predicate = stated.predicate;
+  const Gap tensors = gap_in(predicate["tensors"], {"exact", "bounded", "constant", "calibrated"});
+  const Gap nodes = gap_in(predicate["nodes"], {"operation", "movement", "size"});
+  derivation::Contents contents(path);
+  if (const auto difference =
+          derivation::difference_in_tensors(predicate["tensors"], derivation::FileTensors(model), contents)) {
+    add("rows", *difference);
+  } else if (const auto other = derivation::difference_in_nodes(predicate["nodes"], model.graph)) {
+    add("rows", *other);
+  }
+  if (!has_right_totals(predicate)) add("totals", "the statement's totals are not those of its rows");
+  if (const auto name = tensor_without_derivation(predicate["tensors"], {.file = statement, .stage = "read"}))
+    add("derivations", "the statement has no derivation of the tensor '" + printable(*name) + "'");
+  if (!names_all_sources(predicate, nodes.missing < nodes.rows))
+    add("sources", "the statement does not name the checkpoint, the sidecar or the values that it needs");
   if (tensors.missing > 0) shortfalls.push_back(shortfall(tensors, "tensor"));
   if (nodes.missing > 0) shortfalls.push_back(shortfall(nodes, "node"));
-  const auto& predicate = stated.predicate;
-  std::int64_t absent = 0;
-  for (const auto& row : list_in(predicate, "absent")) absent += row.is_object() && row.contains("has_effect") ? 1 : 0;
+  const auto absent =
+      std::ranges::count_if(predicate["absent"], [](const Json& row) { return row.contains("has_effect"); });
   if (absent > 0) add("parameters", "the file does not hold " + std::to_string(absent) + " parameters of the program");
-  if (!list_in(predicate, "differences").empty()) add("results", "the file has other results than the program");
-  if (!predicate.contains("numbers") || predicate["numbers"].is_null()) return shortfalls;
-  const auto& numbers = predicate["numbers"];
-  const auto is_positive = [&](const char* key) {
-    return numbers.is_object() && numbers.contains(key) && numbers[key].is_number() && numbers[key] > 0;
-  };
-  if (!is_positive("runs") || !is_positive("compared")) {
-    add("numbers", "the statement compares no numbers");
-    return shortfalls;
-  }
-  const auto first = numbers.value("first_difference", nlohmann::ordered_json());
-  if (first.is_null()) return shortfalls;
-  const bool has_module = first.is_object() && first.contains("module") && first["module"].is_string();
-  add("numbers", "the file computes other numbers" +
-                     (has_module ? ", first in " + first["module"].get<std::string>() : std::string()));
+  if (!predicate["differences"].empty()) add("results", "the file has other results than the program");
+  if (!predicate.contains("numbers")) return shortfalls;
+  if (const std::string wrong = wrong_in_numbers(predicate["numbers"]); !wrong.empty()) add("numbers", wrong);
   return shortfalls;
 }
 

@@ -10,6 +10,10 @@ import whence
 from command import run, run_json
 
 
+VALUES = {"name": "model.values.safetensors", "digest": {"sha256": 64 * "1"}}
+NUMBERS = {"runs": 1, "calls": 6, "compared": 5, "tolerance": 1e-5, "first_difference": None}
+
+
 @pytest.fixture
 def attested(files_of, tmp_path):
     files = files_of("series")
@@ -80,7 +84,8 @@ def test_v504_unaccounted_tensors_and_nodes_are_counted(files_of, tmp_path):
 def test_v504_other_numbers_are_an_error(attested, first, message):
     path, statement = attested
     content = json.loads(statement.read_text())
-    content["predicate"]["numbers"] = {"runs": 1, "compared": 5, "first_difference": None}
+    content["predicate"]["sources"].append(VALUES)
+    content["predicate"]["numbers"] = dict(NUMBERS)
     statement.write_text(json.dumps(content))
     assert messages(path, statement, code=0) == []
     content["predicate"]["numbers"]["first_difference"] = first
@@ -104,6 +109,97 @@ def test_v504_a_statement_with_parts_removed_or_changed_does_not_pass(attested, 
     change(content["predicate"])
     statement.write_text(json.dumps(content))
     assert any(code == "V504" and message in text for code, text in messages(path, statement))
+
+
+def put_again(rows):
+    """Lists the first row in place of the second."""
+    rows[1] = dict(rows[0])
+
+
+def first_exact(predicate):
+    return next(row for row in predicate["tensors"] if row["verdict"] == "exact")
+
+
+@pytest.mark.parametrize("change, message", [
+    (lambda predicate: put_again(predicate["tensors"]), "does not list the tensor"),
+    (lambda predicate: put_again(predicate["nodes"]), "does not list the node"),
+    (lambda predicate: predicate["tensors"].reverse(), "does not list the tensor"),
+    (lambda predicate: predicate["nodes"][0].update(op_type="Other"), "does not list the node"),
+    (lambda predicate: predicate["tensors"][0].update(dtype="float64"), "does not list the tensor"),
+    (lambda predicate: predicate["tensors"][0]["dims"].append(1), "does not list the tensor"),
+    (lambda predicate: predicate["tensors"][0].update(bytes=3), "does not list the tensor"),
+    (lambda predicate: predicate["totals"]["bytes"].update(exact=1), "totals are not those of its rows"),
+    (lambda predicate: predicate["tensors"][0].update(verdict="operation"), "1 tensor is unaccounted"),
+    (lambda predicate: predicate["nodes"][0].update(verdict="exact"), "1 node is unaccounted"),
+    (lambda predicate: first_exact(predicate).pop("derivation"), "has no derivation of the tensor"),
+    (lambda predicate: predicate["sources"].pop(), "does not name the checkpoint"),
+    (lambda predicate: predicate["sources"].pop(0), "does not name the checkpoint"),
+    (lambda predicate: predicate["sources"].__setitem__(0, predicate["sources"][1]), "does not name the checkpoint"),
+    (lambda predicate: predicate.update(numbers=NUMBERS), "does not name the checkpoint")])
+def test_v504_rows_and_sources_must_be_those_of_the_file(attested, change, message):
+    path, statement = attested
+    content = json.loads(statement.read_text())
+    change(content["predicate"])
+    statement.write_text(json.dumps(content))
+    assert any(code == "V504" and message in text for code, text in messages(path, statement))
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"tolerance": 1e9}, "with which they prove nothing"),
+    ({"tolerance": 0}, "with which they prove nothing"),
+    ({"tolerance": None}, "with which they prove nothing"),
+    ({"calls": 4}, "compares no numbers"),
+    ({"runs": 0.5}, "compares no numbers")])
+def test_v504_numbers_must_compare_something(attested, change, message):
+    path, statement = attested
+    content = json.loads(statement.read_text())
+    content["predicate"]["sources"].append(VALUES)
+    content["predicate"]["numbers"] = {**NUMBERS, **change}
+    statement.write_text(json.dumps(content))
+    assert any(message in text for _, text in messages(path, statement))
+
+
+@pytest.mark.parametrize("change", [
+    lambda predicate: predicate.pop("sources"),
+    lambda predicate: predicate.update(sources=[]),
+    lambda predicate: predicate["sources"][0].pop("digest"),
+    lambda predicate: predicate["sources"][0]["digest"].update(sha256="1"),
+    lambda predicate: predicate.pop("differences"),
+    lambda predicate: predicate.update(differences={}),
+    lambda predicate: predicate.update(differences=[1]),
+    lambda predicate: predicate.pop("absent"),
+    lambda predicate: predicate.update(absent=None),
+    lambda predicate: predicate.update(absent=["bias"]),
+    lambda predicate: first_exact(predicate).update(derivation={})])
+def test_a_statement_that_attest_does_not_write_is_corrupt(attested, change):
+    path, statement = attested
+    content = json.loads(statement.read_text())
+    change(content["predicate"])
+    statement.write_text(json.dumps(content))
+    assert "E0204" in run("validate", path, "--attested", statement, code=None).stderr
+
+
+@pytest.mark.parametrize("written, twice", [
+    ('"differences":[]', '"differences":["other results"],"differences":[]'),
+    ('"verdict":"exact"', '"verdict":"unaccounted","verd\\u0069ct":"exact"')])
+def test_a_key_that_is_written_twice_is_refused_by_all_readers(files_of, attested, written, twice):
+    path, statement = attested
+    text = statement.read_text()
+    assert written in text
+    statement.write_text(text.replace(written, twice, 1))
+    json.loads(statement.read_text())  # other readers accept it
+    for command in (["validate", path, "--attested", statement],
+                    ["weights", path, "--statement", statement, "-o", path.with_name("out.safetensors")],
+                    ["refit", path, "--statement", statement, "--weights", files_of("series").weights]):
+        assert "E0204" in run(*command, code=None).stderr
+
+
+def test_a_refit_refuses_rows_at_another_place(files_of, attested):
+    path, statement = attested
+    content = json.loads(statement.read_text())
+    content["predicate"]["tensors"].reverse()
+    statement.write_text(json.dumps(content))
+    assert "E0204" in run("refit", path, "--statement", statement, "--weights", files_of("series").weights, code=None).stderr
 
 
 @pytest.mark.parametrize("change", [{"_type": "https://in-toto.io/Statement/v9"}, {"predicateType": "https://slsa.dev/provenance/v1"}])
