@@ -35,18 +35,18 @@ struct Gap {
   std::set<std::string> modules = {};
 };
 
-using Json = nlohmann::ordered_json;
+using StatementJson = nlohmann::ordered_json;
 using Verdicts = std::set<std::string, std::less<>>;
 
 // A row without one of these verdicts counts as unaccounted.
-Gap gap_in(const Json& table, const Verdicts& known) {
+Gap gap_in(const StatementJson& table, const Verdicts& known) {
   Gap gap{.rows = static_cast<std::int64_t>(table.size())};
-  for (const Json& row : table) {
+  for (const StatementJson& row : table) {
     const bool has_verdict = row.is_object() && row.contains("verdict") && row["verdict"].is_string();
     if (has_verdict && known.contains(row["verdict"].get<std::string>())) continue;
     ++gap.missing;
     if (!row.is_object() || !row.contains("modules") || !row["modules"].is_array()) continue;
-    for (const Json& module : row["modules"]) {
+    for (const StatementJson& module : row["modules"]) {
       if (module.is_string()) gap.modules.insert(module.get<std::string>());
     }
   }
@@ -54,15 +54,15 @@ Gap gap_in(const Json& table, const Verdicts& known) {
 }
 
 // Returns what a row adds to the totals: its bytes, or one.
-std::int64_t share_of(const Json& row, bool in_bytes) {
+std::int64_t share_of(const StatementJson& row, bool in_bytes) {
   if (!in_bytes) return 1;
   return row.contains("bytes") && row["bytes"].is_number_integer() ? row["bytes"].get<std::int64_t>() : 0;
 }
 
 // Returns true if `totals` has the sum of each verdict in the rows.
-bool are_sums(const Json& totals, const Json& rows, bool in_bytes) {
+bool are_sums(const StatementJson& totals, const StatementJson& rows, bool in_bytes) {
   std::map<std::string, std::int64_t> sums;
-  for (const Json& row : rows) {
+  for (const StatementJson& row : rows) {
     if (row.is_object() && row.contains("verdict") && row["verdict"].is_string())
       sums[row["verdict"].get<std::string>()] += share_of(row, in_bytes);
   }
@@ -73,9 +73,9 @@ bool are_sums(const Json& totals, const Json& rows, bool in_bytes) {
   return sums.empty();
 }
 
-bool has_right_totals(const Json& predicate) {
+bool has_right_totals(const StatementJson& predicate) {
   if (!predicate.contains("totals") || !predicate["totals"].is_object()) return false;
-  const Json& totals = predicate["totals"];
+  const StatementJson& totals = predicate["totals"];
   const auto has = [&](const char* key, const char* table) {
     return totals.contains(key) && totals[key].is_object() &&
            are_sums(totals[key], predicate[table], std::string_view(key) == "bytes");
@@ -96,8 +96,8 @@ Shortfall shortfall(const Gap& gap, const std::string& what) {
 }
 
 // Returns the name of the first tensor whose verdict needs a derivation that it lacks. Throws as expression_from().
-std::optional<std::string> tensor_without_derivation(const Json& tensors, const Place& place) {
-  for (const Json& row : tensors) {
+std::optional<std::string> tensor_without_derivation(const StatementJson& tensors, const Place& place) {
+  for (const StatementJson& row : tensors) {
     if (!row.is_object()) continue;
     if (row.contains("derivation")) {
       derivation::expression_from(row["derivation"], place);
@@ -111,16 +111,17 @@ std::optional<std::string> tensor_without_derivation(const Json& tensors, const 
 }
 
 // Nodes are accounted for only with a sidecar, and numbers only with values: these are sources beside the checkpoint.
-bool names_all_sources(const Json& predicate, bool has_accounted_nodes) {
+bool names_all_sources(const StatementJson& predicate, bool has_accounted_nodes) {
   const std::int64_t values = predicate.contains("numbers") ? 1 : 0;
   const auto& sources = predicate["sources"];
-  const auto others = std::ranges::count_if(
-      sources, [](const Json& each) { return !each["name"].get_ref<const std::string&>().ends_with(".whence.json"); });
+  const auto others = std::ranges::count_if(sources, [](const StatementJson& each) {
+    return !each["name"].get_ref<const std::string&>().ends_with(".whence.json");
+  });
   return others >= 1 + values && std::ssize(sources) >= 1 + (has_accounted_nodes ? 1 : 0) + values;
 }
 
 // Returns what is wrong with the comparison of numbers; "" if nothing.
-std::string wrong_in_numbers(const Json& numbers) {
+std::string wrong_in_numbers(const StatementJson& numbers) {
   // The highest limit for rounding errors that attest has for any file (4 bits).
   constexpr double highest_limit = 0.5;
   const auto count = [&](const char* key) {
@@ -134,7 +135,7 @@ std::string wrong_in_numbers(const Json& numbers) {
   if (!has_tolerance || numbers["tolerance"] <= 0 || numbers["tolerance"] > highest_limit)
     return "the statement's numbers have no tolerance, or one with which they prove nothing";
   if (!numbers.contains("first_difference")) return "the statement compares no numbers";
-  const Json& first = numbers["first_difference"];
+  const StatementJson& first = numbers["first_difference"];
   if (first.is_null()) return "";
   const bool has_module = first.is_object() && first.contains("module") && first["module"].is_string();
   return "the file computes other numbers" + (has_module ? ", first in " + first["module"].get<std::string>() : "");
@@ -152,7 +153,7 @@ std::vector<Shortfall> attested_shortfalls(const std::string& path, const onnx_f
   const auto add = [&](const std::string& what, const std::string& message) {
     shortfalls.push_back({&attested_rule, "", "attested " + what, 100, 0, std::nullopt, {}, message, false});
   };
-  const Json& predicate = stated.predicate;
+  const StatementJson& predicate = stated.predicate;
   const Gap tensors = gap_in(predicate["tensors"], {"exact", "bounded", "constant", "calibrated"});
   const Gap nodes = gap_in(predicate["nodes"], {"operation", "movement", "size"});
   derivation::Contents contents(path);
@@ -170,7 +171,7 @@ std::vector<Shortfall> attested_shortfalls(const std::string& path, const onnx_f
   if (tensors.missing > 0) shortfalls.push_back(shortfall(tensors, "tensor"));
   if (nodes.missing > 0) shortfalls.push_back(shortfall(nodes, "node"));
   const auto absent =
-      std::ranges::count_if(predicate["absent"], [](const Json& row) { return row.contains("has_effect"); });
+      std::ranges::count_if(predicate["absent"], [](const StatementJson& row) { return row.contains("has_effect"); });
   if (absent > 0) add("parameters", "the file does not hold " + std::to_string(absent) + " parameters of the program");
   if (!predicate["differences"].empty()) add("results", "the file has other results than the program");
   if (!predicate.contains("numbers")) return shortfalls;
