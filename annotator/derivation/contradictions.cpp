@@ -1,7 +1,6 @@
 #include "annotator/derivation/contradictions.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -10,6 +9,8 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/derivation/packed_products.h"
+#include "annotator/derivation/stated_numbers.h"
+#include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"
 #include "annotator/onnx_file/node_attributes.h"
 #include "annotator/program/tensor_values.h"
@@ -50,6 +51,26 @@ void for_each_norm(const Expression& expression, const Visit& visit) {
   for (const Expression& input : expression.inputs) for_each_norm(input, visit);
 }
 
+// Returns the step of the Slice whose result the operations negate; nullopt if there is none.
+std::optional<std::int64_t> step_before_negation(const OperationForms& forms,
+                                                 const std::vector<std::int32_t>& operations) {
+  constexpr std::size_t steps_slot = 4;
+  constexpr int longest = 8;  // a chain of movements
+  std::optional<std::int64_t> step;
+  forms.for_each_node(operations, [&](const OperationForms::FormNode& form) {
+    if (form.node->op_type != "Neg") return;
+    const graph::GraphNode* maker = form.graph->producer(form.node->inputs[0]);
+    for (int i = 0; i < longest && maker != nullptr && is_movement(maker->op_type) && !maker->inputs.empty(); ++i)
+      maker = form.graph->producer(maker->inputs[0]);
+    if (maker == nullptr || maker->op_type != "Slice") return;
+    step = step.value_or(1);
+    if (maker->inputs.size() <= steps_slot) return;
+    const auto steps = form.graph->integers(maker->inputs[steps_slot]);
+    if (steps && steps->size() == 1) step = steps->front();
+  });
+  return step;
+}
+
 }  // namespace
 
 Contradictions::Contradictions(const OperationForms& operations, const FileTensors& tensors,
@@ -66,7 +87,6 @@ Contradictions::Contradictions(const OperationForms& operations, const FileTenso
 std::string Contradictions::of(const OnnxNode& node, const Operations& operations) const {
   std::string found = other_norm(node, operations);
   if (found.empty()) found = other_activation(node, operations);
-  if (found.empty()) found = value_read_twice(node, operations);
   if (found.empty()) found = other_factor(node, operations);
   if (found.empty()) found = constant_bias(node);
   if (found.empty()) found = missing_shift(node);
@@ -99,18 +119,12 @@ std::string Contradictions::other_activation(const OnnxNode& node, const Operati
   return "its activation is " + std::string(activation) + ", which the program does not have here";
 }
 
-std::string Contradictions::value_read_twice(const OnnxNode& node, const Operations& operations) const {
-  if (node.inputs.size() != 2 || node.inputs[0] != node.inputs[1]) return "";
-  const auto twice = operations_.reads_twice(operations, match::op_class(node.op_type));
-  return twice && !*twice ? "reads one value twice, in the program two values" : "";
-}
-
 std::string Contradictions::other_factor(const OnnxNode& node, const Operations& operations) const {
   if (node.op_type != "FusedMatMul") return "";
   const double alpha = number_of(node, "alpha").value_or(1);
   if (alpha == 1) return "";
   constexpr double rounding = 1e-5;
-  const auto factors = operations_.factors(operations);
+  const auto factors = factors_of(operations_, operations);
   const bool is_known = std::ranges::any_of(
       factors, [&](double factor) { return std::abs(alpha - factor) <= rounding * std::abs(factor); });
   return is_known ? "" : "alpha is " + std::to_string(alpha) + ", which is no factor of the program here";
@@ -147,7 +161,7 @@ std::string Contradictions::other_pairs(const OnnxNode& node, const Operations& 
   const bool is_of_rotation =
       node.op_type == "Neg" && node.name.empty() && !node.inputs.empty() && node.inputs[0].starts_with("written out ");
   if (!is_of_rotation) return "";
-  const auto step = operations_.step_before_negation(operations);
+  const auto step = step_before_negation(operations_, operations);
   return step && *step != 1 ? "turns halves of each head, in the program pairs of neighbours" : "";
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "annotator/derivation/stated_numbers.h"
 #include "annotator/match/op_class.h"
 
 namespace whence::derivation {
@@ -157,7 +158,7 @@ std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& 
     if (placed[i].is_plain && !covered.empty()) own = covered;
     own = operations.with_joined(std::move(own), op_class);
     for (const std::int32_t operation : own) {
-      const bool is_within = operations.bounds(operation) && !may_cut(*nodes[i]);
+      const bool is_within = bounds_of(operations, operation) && !may_cut(*nodes[i]);
       if (!is_within) standing.insert(program.role_of(operation));
     }
   }

@@ -7,18 +7,22 @@
 #include <utility>
 
 #include "annotator/derivation/attention_fit.h"
+#include "annotator/derivation/attribute_fit.h"
 #include "annotator/derivation/contradictions.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/file_wiring.h"
 #include "annotator/derivation/node_counts.h"
+#include "annotator/derivation/operand_order.h"
 #include "annotator/derivation/operation_forms.h"
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/orientation.h"
 #include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/parameter_places.h"
+#include "annotator/derivation/parts_read.h"
 #include "annotator/derivation/placing.h"
 #include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
+#include "annotator/derivation/stated_numbers.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
 #include "annotator/match/match.h"
@@ -140,9 +144,12 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   };
   const Saturation saturation(tensors, contents);
   const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
-    const auto bounds = operations.bounds(operation);
+    const auto bounds = bounds_of(operations, operation);
     return bounds && saturation.is_within(quantiser, *bounds);
   };
+  const OperandOrder order(operations, wiring, tensors);
+  const PartsRead parts(operations, tensors, contents);
+  const auto makers_of = [&](std::string_view value) { return file.certain_makers_of(value); };
   const Contradictions contradictions(operations, tensors, derivations, contents);
   const Surplus surplus(nodes, placed, operations, tensors);
   std::vector<NodeFinding> findings;
@@ -166,8 +173,11 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       finding.remark = misfit(*nodes[i], own, reference);
       if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own);
       if (finding.remark.empty()) finding.remark = attentions.difference(*nodes[i], own, tensors, products);
-      if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
-      if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
+      if (finding.remark.empty()) finding.remark = attribute_difference(*nodes[i], own, operations, opset_of(model));
+      if (finding.remark.empty()) finding.remark = order.difference(*nodes[i], own, makers_of);
+      if (finding.remark.empty()) finding.remark = parts.difference(*nodes[i], own);
+      if (finding.remark.empty())
+        finding.remark = unstated_number(*nodes[i], own, operations, tensors, derivations, contents);
       if (finding.remark.empty()) finding.remark = file.other_rows(i);
       if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
       if (finding.remark.empty()) finding.remark = surplus.of(i);

@@ -90,6 +90,11 @@ GraphValueId Graph::add_initializer(std::string name, TensorData data, origin::N
   return id;
 }
 
+const GraphNode* Graph::producer(GraphValueId value) const {
+  const std::int32_t number = value == no_value ? -1 : values[value].producer;
+  return number < 0 ? nullptr : &nodes[number];
+}
+
 const TensorData* Graph::constant(GraphValueId value) const {
   if (value == no_value) return nullptr;
   const GraphValue& definition = values[value];

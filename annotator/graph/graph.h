@@ -103,6 +103,8 @@ class Graph {
   std::int32_t add_node(GraphNode node);  // sets `producer` of its outputs
   GraphValueId add_initializer(std::string name, TensorData data, origin::NodeOrigin origin, bool parameter);
 
+  // Returns the node of this graph that computes a value; nullptr for inputs, initializers, captures and no_value.
+  const GraphNode* producer(GraphValueId value) const;
   // Returns the data of an initializer, own or captured; nullptr for other values and for bytes that are not in memory.
   const TensorData* constant(GraphValueId value) const;
   // Returns an integer constant as a vector (int64 or int32 initializers of rank 0 or 1).

@@ -1,9 +1,9 @@
 """Measures `whence attest` and `whence refit` on files of many exporters and tools, whose checkpoint is at hand.
 
-    attest_corpus.py [--planted] [--refit] [--docs] [--jobs 2] [-v] [MODEL...]
+    attest_corpus.py [--planted [--change KIND]] [--refit] [--docs] [--jobs 2] [-v] [MODEL...]
 
 Without an option: attests each file; everything should be accounted for. With --planted: attests files with a change, which
-should be found. With --refit: puts other weights into each file, which should then equal the file that the same exporter and
+should be found: one kind of change in each file, or the given ones in all. With --refit: puts other weights into each file, which should then equal the file that the same exporter and
 tools make of the other model. --docs writes the table into the page of the command. -v prints each alarm, miss or
 difference. The exit code is 1 if there is a false alarm, a miss, or a silent error.
 """
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -31,6 +32,7 @@ import corpus_files
 import corpus_tools
 import documented_tables
 import environments
+import graph_changes
 import planted_changes
 import refitted_files
 from accuracy import corpus, models
@@ -62,8 +64,8 @@ def attest(model: str) -> list[attested_files.Attested]:
     return [attested_files.attest(file) for file in written(model)]
 
 
-def plant(model: str) -> list[planted_changes.Planted]:
-    return [each for file in written(model) if file.path.exists() for each in planted_changes.plant(file)]
+def plant(model: str, kinds: list[str] | None = None) -> list[planted_changes.Planted]:
+    return [each for file in written(model) if file.path.exists() for each in planted_changes.plant(file, kinds)]
 
 
 def refit(model: str) -> list[refitted_files.Refitted]:
@@ -97,6 +99,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="the default is all")
     parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--change", metavar="KIND", action="append", choices=list(graph_changes.CHANGES),
+                        help="with --planted: this kind in each file (repeatable)")
     parser.add_argument("--refit", action="store_true")
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
@@ -109,13 +113,16 @@ def main() -> int:
     prepare()
     failed = False
     chosen = [name for name in ("planted", "refit") if getattr(options, name)] or ["attest"]
-    for function, reporter, page, marker in (RUNS[name] for name in chosen):
+    for name in chosen:
+        function, reporter, page, marker = RUNS[name]
         begin = time.monotonic()
 
         def report(results: list, reporter: ModuleType = reporter) -> None:
             for line in reporter.details(results) if options.verbose else ():
                 print(line, flush=True)
 
+        if name == "planted":
+            function = partial(plant, kinds=options.change)
         results = over_models(function, options.models or list(MODELS), options.jobs, report)
         print(reporter.table(results, str))
         print(f"{time.monotonic() - begin:.0f} seconds")

@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 from onnx import helper, numpy_helper
 
+import node_changes
 from honest_graph import Change, Honest
 
 FLOATS = (np.float32, np.float16)
 INTEGERS = (np.int8, np.uint8, np.int16)
-OTHER_ACTIVATIONS = {"Relu": "Sigmoid", "Tanh": "Sigmoid", "Sigmoid": "Tanh", "Softmax": "Hardmax", "Erf": "Tanh",
-                     "Gelu": "Relu"}
 
 
 def other_layer(honest: Honest) -> Change | None:
@@ -168,23 +167,10 @@ def hidden_numbers(honest: Honest) -> Change | None:
     return Change(change.text, change.names | {"hidden"}, change.modules)
 
 
-def other_activation(honest: Honest) -> Change | None:
-    rows = {row["name"]: row for row in honest.predicate["nodes"]}
-    nodes = [node for node in honest.model.graph.node
-             if node.op_type in OTHER_ACTIVATIONS and rows.get(node.name, {}).get("modules")]
-    if not nodes:
-        return None
-    node = nodes[honest.random.integers(len(nodes))]
-    text = f"{OTHER_ACTIVATIONS[node.op_type]} for {node.op_type} {node.name}"
-    node.op_type, node.domain = OTHER_ACTIVATIONS[node.op_type], ""
-    del node.attribute[:]
-    return Change(text, frozenset({node.name}) | honest.readers(set(node.output)), frozenset(rows[node.name]["modules"]))
-
-
 CHANGES = {
     "tensor of another layer": other_layer, "exchanged readers": exchanged_readers, "one element off by an ulp": next_number,
     "1 % of roundings": flipped_roundings, "one rounding": one_rounding, "copied row of an embedding": copied_row,
     "scale off by an ulp": other_scale, "zeros for a bias": no_bias, "negated weight": negated,
     "transposed weight": transposed, "rows in reverse order": reversed_rows, "weight times two": scaled,
-    "added branch": added_branch, "numbers in a node": hidden_numbers, "another activation": other_activation,
+    "added branch": added_branch, "numbers in a node": hidden_numbers, **node_changes.CHANGES,
 }

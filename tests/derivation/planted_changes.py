@@ -30,13 +30,15 @@ class Planted:
     found: str = ""  # what the command named
 
 
-def plant(file: File, count: int = 1) -> Iterator[Planted]:
-    """Plants `count` kinds of changes in a file, one at a time; other files get other kinds. Skips a file with an alarm."""
+def plant(file: File, kinds: list[str] | None = None) -> Iterator[Planted]:
+    """Plants each of the kinds of changes in a file, one at a time; by default one kind, which is another one in other
+    files. Skips a file with an alarm."""
     statement = _statement(file)
     if statement is None:
         return
+    count = len(kinds) if kinds else 1
     planted = 0
-    for kind in np.random.default_rng(zlib.crc32(file.name.encode())).permutation(list(CHANGES)):
+    for kind in np.random.default_rng(zlib.crc32(file.name.encode())).permutation(kinds or list(CHANGES)):
         model = onnx.load(file.path)
         honest = Honest(model, statement, np.random.default_rng(zlib.crc32(f"{file.name} {kind}".encode())))
         change = CHANGES[str(kind)](honest)
