@@ -5,9 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include <onnx/onnx_pb.h>
-
 #include "annotator/derivation/causal_masks.h"
+#include "annotator/onnx_file/node_attributes.h"
 
 namespace whence::derivation {
 namespace {
@@ -15,6 +14,7 @@ namespace {
 using graph::Graph;
 using graph::GraphNode;
 using graph::GraphValueId;
+using onnx_file::number_attribute;
 using onnx_file::OnnxNode;
 
 constexpr std::size_t mask_slot = 3;
@@ -42,17 +42,6 @@ std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
     }
   }
   return found;
-}
-
-std::optional<double> number_of(const OnnxNode& node, std::string_view name) {
-  for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
-    onnx::AttributeProto message;
-    if (attribute.name != name ||
-        !message.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size())))
-      continue;
-    return message.type() == onnx::AttributeProto::FLOAT ? message.f() : static_cast<double>(message.i());
-  }
-  return std::nullopt;
 }
 
 std::string differs(std::string_view name, double ours, double theirs) {
@@ -103,21 +92,21 @@ std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std
     if (const auto found = attentions_.find(operation); found != attentions_.end()) ours = &found->second;
   }
   if (ours == nullptr) return "";
-  const auto heads = number_of(node, is_plain ? "q_num_heads" : "num_heads"),
-             key_heads = number_of(node, "kv_num_heads");
+  const auto heads = number_attribute(node, is_plain ? "q_num_heads" : "num_heads"),
+             key_heads = number_attribute(node, "kv_num_heads");
   if (heads && *heads != static_cast<double>(ours->heads))
     return differs("the number of heads", static_cast<double>(ours->heads), *heads);
   // Programs repeat the heads of keys and values where the operator does it by itself.
   if (key_heads && *key_heads != static_cast<double>(ours->key_heads) && ours->key_heads != ours->heads)
     return differs("the number of heads of keys", static_cast<double>(ours->key_heads), *key_heads);
   constexpr double rounding = 1e-6;
-  const double scale = number_of(node, "scale").value_or(0);
+  const double scale = number_attribute(node, "scale").value_or(0);
   if (scale != 0 && std::abs(scale - ours->scale) > rounding * std::abs(ours->scale))
     return differs("scale", ours->scale, scale);
-  if (is_plain && number_of(node, "softcap").value_or(0) != 0)
-    return differs("softcap", 0, *number_of(node, "softcap"));
+  if (is_plain && number_attribute(node, "softcap").value_or(0) != 0)
+    return differs("softcap", 0, *number_attribute(node, "softcap"));
   // Padding is in the mask.
-  const bool is_causal = number_of(node, is_plain ? "is_causal" : "unidirectional").value_or(0) != 0;
+  const bool is_causal = number_attribute(node, is_plain ? "is_causal" : "unidirectional").value_or(0) != 0;
   if (is_causal && !ours->is_causal) return differs("is_causal", 0, 1);
   if (is_plain) {
     const std::string_view mask = node.inputs.size() > mask_slot ? node.inputs[mask_slot] : "";

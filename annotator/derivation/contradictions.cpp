@@ -1,13 +1,10 @@
 #include "annotator/derivation/contradictions.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
 #include <string_view>
-
-#include <onnx/onnx_pb.h>
 
 #include "annotator/derivation/packed_products.h"
 #include "annotator/match/op_class.h"
@@ -19,16 +16,6 @@ namespace whence::derivation {
 using onnx_file::OnnxNode;
 
 namespace {
-
-std::optional<double> number_of(const OnnxNode& node, std::string_view name) {
-  for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
-    onnx::AttributeProto message;
-    const bool is_read = attribute.name == name &&
-                         message.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size()));
-    if (is_read) return message.f();
-  }
-  return std::nullopt;
-}
 
 // Returns the input with the bias of a product; nullopt for other operators.
 std::optional<std::size_t> bias_slot(std::string_view op_type) {
@@ -107,7 +94,7 @@ std::string Contradictions::value_read_twice(const OnnxNode& node, const Operati
 
 std::string Contradictions::other_factor(const OnnxNode& node, const Operations& operations) const {
   if (node.op_type != "FusedMatMul") return "";
-  const double alpha = number_of(node, "alpha").value_or(1);
+  const double alpha = onnx_file::number_attribute(node, "alpha").value_or(1);
   if (alpha == 1) return "";
   constexpr double rounding = 1e-5;
   const auto factors = operations_.factors(operations);

@@ -132,16 +132,6 @@ class Writer {
     attribute.set_type(onnx::AttributeProto::INT);
     attribute.set_i(number);
   }
-  std::optional<float> float_attribute(const OnnxNode& node, std::string_view name) const {
-    for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
-      onnx::AttributeProto message;
-      if (attribute.name == name &&
-          message.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size())))
-        return message.f();
-    }
-    return std::nullopt;
-  }
-
   static std::string input(const OnnxNode& node, std::size_t slot) {
     return slot < node.inputs.size() ? std::string(node.inputs[slot]) : std::string();
   }
@@ -206,7 +196,7 @@ class Writer {
     const bool is_plain = onnx_file::integer_attribute(node, "rotary_interleaved", 0) == 0 &&
                           onnx_file::integer_attribute(node, "local_window_size", -1) == -1 &&
                           onnx_file::integer_attribute(node, "smooth_softmax", 0) <= 0 &&
-                          float_attribute(node, "softcap").value_or(0) == 0;
+                          onnx_file::number_attribute(node, "softcap").value_or(0) == 0;
     const auto mask = is_plain ? counted_mask(input(node, lengths), input(node, total)) : std::nullopt;
     if (!mask) return false;
     std::string query = input(node, 0), key = input(node, 1), value = input(node, 2);
