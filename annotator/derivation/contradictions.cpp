@@ -50,14 +50,14 @@ Contradictions::Contradictions(const OperationForms& operations, const FileTenso
   }
 }
 
-std::string Contradictions::of(const OnnxNode& node, const Operations& operations) const {
+std::string Contradictions::of(const OnnxNode& node, const Operations& operations, bool is_drafted) const {
   std::string found = other_norm(node, operations);
   if (found.empty()) found = other_activation(node, operations);
   if (found.empty()) found = value_read_twice(node, operations);
   if (found.empty()) found = other_factor(node, operations);
   if (found.empty()) found = constant_bias(node);
   if (found.empty()) found = missing_shift(node);
-  if (found.empty()) found = other_pairs(node, operations);
+  if (found.empty() && is_drafted) found = other_pairs(node, operations);
   return found;
 }
 
@@ -130,12 +130,14 @@ std::string Contradictions::missing_shift(const OnnxNode& node) const {
 }
 
 std::string Contradictions::other_pairs(const OnnxNode& node, const Operations& operations) const {
-  // Written out (written_out.h), a rotation negates the second half of each head.
-  const bool is_of_rotation =
-      node.op_type == "Neg" && node.name.empty() && !node.inputs.empty() && node.inputs[0].starts_with("written out ");
-  if (!is_of_rotation) return "";
+  if (node.op_type != "Neg" || node.inputs.empty()) return "";
+  // DraftedNodes::turn_pairs() negates a half of each head, or every second element.
+  const OnnxNode* const maker = tensors_.producer(node.inputs[0]);
+  const bool turns_neighbours = maker != nullptr && maker->op_type == "Slice";
   const auto step = operations_.step_before_negation(operations);
-  return step && *step != 1 ? "turns halves of each head, in the program pairs of neighbours" : "";
+  if (turns_neighbours && step.value_or(1) == 1) return "turns neighbours of each head, in the program halves";
+  return !turns_neighbours && step.value_or(1) != 1 ? "turns halves of each head, in the program pairs of neighbours"
+                                                    : "";
 }
 
 }  // namespace whence::derivation

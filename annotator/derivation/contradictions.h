@@ -20,8 +20,9 @@ class Contradictions {
   Contradictions(const OperationForms& operations, const FileTensors& tensors,
                  const std::vector<Derivation>& derivations, Contents& contents);
 
-  // Returns the first that is found; "" if there is none.
-  std::string of(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations) const;
+  // Returns the first that is found; "" if there is none. `is_drafted`: the node is a part of a fused one
+  // (written_out.h).
+  std::string of(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations, bool is_drafted) const;
 
  private:
   using Operations = std::vector<std::int32_t>;

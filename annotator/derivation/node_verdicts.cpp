@@ -164,7 +164,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     } else if (!own.empty() && !is_size) {
       // Exporters compute sizes in ways of their own.
       finding.remark = misfit(*nodes[i], own, reference);
-      if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own);
+      if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own, written.drafted.contains(i));
       if (finding.remark.empty()) finding.remark = attentions.difference(*nodes[i], own, tensors, products);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);

@@ -24,6 +24,7 @@ struct WrittenOut {
   std::shared_ptr<const onnx_file::OnnxSummary> model = {};
   std::vector<std::size_t> nodes = {};  // by node of all_nodes(model->graph): its place in those of the file
   std::vector<CachePair> caches = {};
+  std::set<std::size_t> drafted = {};      // nodes that stand in the place of another
   std::set<std::size_t> unread = {};       // nodes that stay although their operator is one of these
   std::set<std::string_view> angles = {};  // values that rotary embeddings read as cosines and sines
 };
