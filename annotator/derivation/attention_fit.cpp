@@ -17,7 +17,7 @@ using graph::GraphValueId;
 using onnx_file::number_attribute;
 using onnx_file::OnnxNode;
 
-constexpr std::size_t mask_slot = 3;
+constexpr std::size_t mask_slot = attention_mask_slot;
 
 // Returns the operations of the nearest products with a parameter before a value.
 std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
@@ -79,18 +79,40 @@ void AttentionFit::add(const Graph& graph) {
     attention.has_mask = has_mask && depends_on_input(graph, node.inputs[mask_slot]);
     for (std::size_t slot = 0; slot < operands; ++slot)
       attention.operands.push_back(products_before(graph, node.inputs[slot]));
-    for (const std::int32_t operation : node.origin.ops) attentions_.emplace(operation, attention);
+    const ProgramMask mask{.graph = &graph,
+                           .mask = has_mask ? node.inputs[mask_slot] : graph::no_value,
+                           .is_causal = node.int_attribute("is_causal", 0) != 0};
+    for (const std::int32_t operation : node.origin.ops)
+      attentions_.emplace(operation, attention).first->second.masks.push_back(mask);
   }
 }
 
+const AttentionFit::Attention* AttentionFit::find(const std::vector<std::int32_t>& operations) const {
+  const Attention* last = nullptr;
+  for (const std::int32_t operation : operations) {
+    if (const auto found = attentions_.find(operation); found != attentions_.end()) last = &found->second;
+  }
+  return last;
+}
+
+std::optional<std::string> AttentionFit::mask_difference(const OnnxNode& node,
+                                                         const std::vector<std::int32_t>& operations, bool is_drafted,
+                                                         MaskFit& masks) const {
+  const Attention* const ours = find(operations);
+  if (ours == nullptr || node.op_type != "Attention" || !node.domain.empty()) return std::nullopt;
+  const FileMask mask{.value = node.inputs.size() > mask_slot ? node.inputs[mask_slot] : std::string_view(),
+                      .is_padding = is_drafted,
+                      .is_causal = number_attribute(node, "is_causal").value_or(0) != 0,
+                      .window = static_cast<std::int64_t>(number_attribute(node, "local_window_size").value_or(-1))};
+  return masks.difference(mask, ours->masks);
+}
+
 std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std::int32_t>& operations,
-                                     const FileTensors& tensors, const ProductsBefore& products_before) const {
+                                     const FileTensors& tensors, const ProductsBefore& products_before, bool is_drafted,
+                                     MaskFit& masks) const {
   const bool is_plain = node.op_type == "Attention" && node.domain.empty();
   if (!is_plain && node.op_type != "MultiHeadAttention") return "";
-  const Attention* ours = nullptr;
-  for (const std::int32_t operation : operations) {
-    if (const auto found = attentions_.find(operation); found != attentions_.end()) ours = &found->second;
-  }
+  const Attention* const ours = find(operations);
   if (ours == nullptr) return "";
   const auto heads = number_attribute(node, is_plain ? "q_num_heads" : "num_heads"),
              key_heads = number_attribute(node, "kv_num_heads");
@@ -105,10 +127,14 @@ std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std
     return differs("scale", ours->scale, scale);
   if (is_plain && number_attribute(node, "softcap").value_or(0) != 0)
     return differs("softcap", 0, *number_attribute(node, "softcap"));
+  const auto seen = mask_difference(node, operations, is_drafted, masks);
+  if (seen && !seen->empty()) return *seen;
+  if (!seen && number_attribute(node, "local_window_size").value_or(-1) >= 0)
+    return "has a window that is not compared";
   // Padding is in the mask.
   const bool is_causal = number_attribute(node, is_plain ? "is_causal" : "unidirectional").value_or(0) != 0;
-  if (is_causal && !ours->is_causal) return differs("is_causal", 0, 1);
-  if (is_plain) {
+  if (!seen && is_causal && !ours->is_causal) return differs("is_causal", 0, 1);
+  if (is_plain && !seen) {
     const std::string_view mask = node.inputs.size() > mask_slot ? node.inputs[mask_slot] : "";
     if (mask.empty() && ours->has_mask) return "reads no mask, unlike the program";
     if (!is_causal && ours->is_causal && !may_be_causal(tensors, mask))

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/mask_fit.h"
 #include "annotator/derivation/program_forms.h"
 #include "annotator/onnx_file/onnx_summary.h"
 
@@ -25,18 +27,26 @@ class AttentionFit {
   using ProductsBefore = std::function<std::set<std::int32_t>(std::string_view value)>;
   // Returns what differs; "" if nothing, or if the operations are no attention.
   std::string difference(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations,
-                         const FileTensors& tensors, const ProductsBefore& products_before) const;
+                         const FileTensors& tensors, const ProductsBefore& products_before, bool is_drafted,
+                         MaskFit& masks) const;
+  // Returns which positions see others than in the program; "" if none, nullopt if it is unknown. `is_drafted`: the
+  // node stands for a GroupQueryAttention, whose mask is that of padding (written_out.h).
+  std::optional<std::string> mask_difference(const onnx_file::OnnxNode& node,
+                                             const std::vector<std::int32_t>& operations, bool is_drafted,
+                                             MaskFit& masks) const;
 
  private:
   struct Attention {
     std::int64_t heads = 0, key_heads = 0;
     double scale = 1;
     bool is_causal = false;
-    bool has_mask = false;  // that depends on an input
+    bool has_mask = false;                // that depends on an input
+    std::vector<ProgramMask> masks = {};  // by form
     std::vector<std::set<std::int32_t>> operands =
         {};  // by query, key, value: the operations of the products before them
   };
   void add(const graph::Graph& graph);
+  const Attention* find(const std::vector<std::int32_t>& operations) const;
 
   std::map<std::int32_t, Attention> attentions_;  // by operation
 };

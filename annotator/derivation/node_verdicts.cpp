@@ -126,6 +126,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   match::MatchReport report = match_model(model, reference);
   const OperationForms operations(forms);
   const AttentionFit attentions(forms);
+  MaskFit masks(model.graph, written, tensors, contents);
   const Wiring wiring(program, forms);
   Sizes sizes(tensors, derivations);
   std::vector<NodeVerdict> size_verdicts;
@@ -165,7 +166,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       // Exporters compute sizes in ways of their own.
       finding.remark = misfit(*nodes[i], own, reference);
       if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own, written.drafted.contains(i));
-      if (finding.remark.empty()) finding.remark = attentions.difference(*nodes[i], own, tensors, products);
+      if (finding.remark.empty())
+        finding.remark = attentions.difference(*nodes[i], own, tensors, products, written.drafted.contains(i), masks);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
       if (finding.remark.empty()) finding.remark = file.other_rows(i);
@@ -176,6 +178,16 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (written.unread.contains(i)) finding.remark = "has inputs or attributes that are not compared";
     if (!finding.remark.empty()) finding.verdict = NodeVerdict::unaccounted;
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
+  }
+  std::set<const OnnxNode*> equal_masks;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (attentions.mask_difference(*nodes[i], placed[i].operations, written.drafted.contains(i), masks) == "")
+      equal_masks.insert(nodes[i]);
+  }
+  for (const std::size_t i : nodes_of_masks(nodes, equal_masks, model.graph, tensors)) {
+    if (is_opaque(*nodes[i], model)) continue;
+    findings[i].remark.clear();
+    if (findings[i].verdict == NodeVerdict::unaccounted) findings[i].verdict = NodeVerdict::operation;
   }
   compare_outputs(model.graph, written, wiring, file, differences);
   const auto angles = written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(operations, wiring);
