@@ -1,11 +1,13 @@
 #include "annotator/derivation/attention_fit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "annotator/derivation/causal_masks.h"
+#include "annotator/derivation/wiring.h"
 #include "annotator/onnx_file/node_attributes.h"
 
 namespace whence::derivation {
@@ -69,7 +71,8 @@ void AttentionFit::add(const Graph& graph) {
     };
     const std::vector<Dim> query = dims_of(0), key = dims_of(1);
     if (query.size() != rank || key.size() != rank) continue;
-    Attention attention{.heads = query[heads_axis].size, .key_heads = key[heads_axis].size};
+    Attention attention{
+        .heads = query[heads_axis].size, .key_heads = key[heads_axis].size, .head_size = query[rank - 1].size};
     const graph::Attribute* const scale = node.find("scale");
     attention.scale =
         scale != nullptr ? std::get<float>(scale->value) : 1 / std::sqrt(static_cast<double>(query[rank - 1].size));
@@ -85,6 +88,32 @@ void AttentionFit::add(const Graph& graph) {
     for (const std::int32_t operation : node.origin.ops)
       attentions_.emplace(operation, attention).first->second.masks.push_back(mask);
   }
+}
+
+// Compares the heads and elements that RotaryEmbedding turns before the query and the key.
+std::string AttentionFit::rotation_difference(const OnnxNode& node, const Attention& ours, const FileTensors& tensors,
+                                              const WrittenOut& written) {
+  const std::array<const char*, 2> heads = {"q_num_heads", "kv_num_heads"};
+  for (std::size_t slot = 0; slot < heads.size() && slot < node.inputs.size(); ++slot) {
+    std::string_view value = node.inputs[slot];
+    constexpr int longest = 8;  // a chain of movements
+    for (int steps = 0; steps < longest && !written.rotations.contains(value); ++steps) {
+      const OnnxNode* const maker = tensors.producer(value);
+      if (maker == nullptr || !is_movement(maker->op_type) || maker->inputs.empty()) break;
+      value = maker->inputs[0];
+    }
+    const auto found = written.rotations.find(value);
+    if (found == written.rotations.end()) continue;
+    const Rotation& rotation = found->second;
+    const auto expected = number_attribute(node, heads[slot]);
+    if (rotation.heads != 0 && expected && static_cast<double>(rotation.heads) != *expected)
+      return differs("the number of heads of a rotation", *expected, static_cast<double>(rotation.heads));
+    const std::int64_t rotated = rotation.rotated > 0 ? rotation.rotated : ours.head_size;
+    if (rotated != 2 * rotation.columns)
+      return differs("the number of rotated elements", static_cast<double>(2 * rotation.columns),
+                     static_cast<double>(rotated));
+  }
+  return "";
 }
 
 const AttentionFit::Attention* AttentionFit::find(const std::vector<std::int32_t>& operations) const {
@@ -109,7 +138,7 @@ std::optional<std::string> AttentionFit::mask_difference(const OnnxNode& node,
 
 std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std::int32_t>& operations,
                                      const FileTensors& tensors, const ProductsBefore& products_before, bool is_drafted,
-                                     MaskFit& masks) const {
+                                     MaskFit& masks, const WrittenOut& written) const {
   const bool is_plain = node.op_type == "Attention" && node.domain.empty();
   if (!is_plain && node.op_type != "MultiHeadAttention") return "";
   const Attention* const ours = find(operations);
@@ -127,6 +156,9 @@ std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std
     return differs("scale", ours->scale, scale);
   if (is_plain && number_attribute(node, "softcap").value_or(0) != 0)
     return differs("softcap", 0, *number_attribute(node, "softcap"));
+  if (is_plain) {
+    if (std::string found = rotation_difference(node, *ours, tensors, written); !found.empty()) return found;
+  }
   const auto seen = mask_difference(node, operations, is_drafted, masks);
   if (seen && !seen->empty()) return *seen;
   if (!seen && number_attribute(node, "local_window_size").value_or(-1) >= 0)

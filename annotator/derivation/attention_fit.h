@@ -28,7 +28,7 @@ class AttentionFit {
   // Returns what differs; "" if nothing, or if the operations are no attention.
   std::string difference(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations,
                          const FileTensors& tensors, const ProductsBefore& products_before, bool is_drafted,
-                         MaskFit& masks) const;
+                         MaskFit& masks, const WrittenOut& written) const;
   // Returns which positions see others than in the program; "" if none, nullopt if it is unknown. `is_drafted`: the
   // node stands for a GroupQueryAttention, whose mask is that of padding (written_out.h).
   std::optional<std::string> mask_difference(const onnx_file::OnnxNode& node,
@@ -37,7 +37,7 @@ class AttentionFit {
 
  private:
   struct Attention {
-    std::int64_t heads = 0, key_heads = 0;
+    std::int64_t heads = 0, key_heads = 0, head_size = 0;
     double scale = 1;
     bool is_causal = false;
     bool has_mask = false;                // that depends on an input
@@ -46,6 +46,8 @@ class AttentionFit {
         {};  // by query, key, value: the operations of the products before them
   };
   void add(const graph::Graph& graph);
+  static std::string rotation_difference(const onnx_file::OnnxNode& node, const Attention& ours,
+                                         const FileTensors& tensors, const WrittenOut& written);
   const Attention* find(const std::vector<std::int32_t>& operations) const;
 
   std::map<std::int32_t, Attention> attentions_;  // by operation

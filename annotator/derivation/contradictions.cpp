@@ -53,6 +53,7 @@ Contradictions::Contradictions(const OperationForms& operations, const FileTenso
 std::string Contradictions::of(const OnnxNode& node, const Operations& operations, bool is_drafted) const {
   std::string found = other_norm(node, operations);
   if (found.empty()) found = other_activation(node, operations);
+  if (found.empty()) found = other_function(node, operations);
   if (found.empty()) found = value_read_twice(node, operations);
   if (found.empty()) found = other_factor(node, operations);
   if (found.empty()) found = constant_bias(node);
@@ -84,6 +85,38 @@ std::string Contradictions::other_activation(const OnnxNode& node, const Operati
   const std::string_view activation = onnx_file::text_attribute(node, "activation");
   if (activation.empty() || any_has(operations, activation)) return "";
   return "its activation is " + std::string(activation) + ", which the program does not have here";
+}
+
+std::string Contradictions::other_function(const OnnxNode& node, const Operations& operations) const {
+  const std::string_view name = node.op_type;
+  const auto has = [&](std::string_view op_type) { return any_has(operations, op_type); };
+  const std::string other = "computes another function than the program";
+  if (name == "QuickGelu") {
+    constexpr double default_alpha = 1.702, rounding = 1e-5;
+    const double alpha = onnx_file::number_attribute(node, "alpha").value_or(default_alpha);
+    if (!has("Sigmoid") && !has("Swish")) return other;
+    const auto factors = operations_.factors(operations);
+    const bool is_known = alpha == 1 || std::ranges::any_of(factors, [&](double factor) {
+                            return std::abs(alpha - factor) <= rounding * std::abs(factor);
+                          });
+    return is_known ? "" : other;
+  }
+  const bool is_exact_gelu = name == "BiasGelu" || (name == "Gelu" && !node.domain.empty());
+  if (is_exact_gelu && !has("Erf") && has("Tanh")) return other;
+  if (name == "FastGelu" && has("Sigmoid")) return other;
+  constexpr double alpha = 1.6732632, rounding = 1e-4;  // of Selu, which is Elu times a factor
+  if (name == "Elu" && has("Selu") && !has("Elu"))
+    return std::abs(onnx_file::number_attribute(node, "alpha").value_or(1) - alpha) < rounding ? "" : other;
+  if (name == "Selu" && !has("Selu")) {
+    const auto stated = operations_.stated(operations, "Elu", "alpha");
+    const bool is_scaled = std::ranges::any_of(stated, [&](double each) { return std::abs(each - alpha) < rounding; });
+    return is_scaled ? "" : other;
+  }
+  if (name == "LogSoftmax" && !has("LogSoftmax") && !has("Log")) return other;
+  const bool is_read_by_log = std::ranges::any_of(node.outputs, [&](std::string_view output) {
+    return std::ranges::any_of(tensors_.readers(output), [](const OnnxNode* each) { return each->op_type == "Log"; });
+  });
+  return name == "Softmax" && !has("Softmax") && has("LogSoftmax") && !is_read_by_log ? other : "";
 }
 
 std::string Contradictions::value_read_twice(const OnnxNode& node, const Operations& operations) const {

@@ -30,6 +30,8 @@ class Contradictions {
   // A norm that subtracts the mean is no norm by the root of the mean square.
   std::string other_norm(const onnx_file::OnnxNode& node, const Operations& operations) const;
   std::string other_activation(const onnx_file::OnnxNode& node, const Operations& operations) const;
+  // Another function of the same family: QuickGelu for Gelu, Selu for Elu, LogSoftmax for Softmax.
+  std::string other_function(const onnx_file::OnnxNode& node, const Operations& operations) const;
   // A sum of a value with itself, where the program adds two values.
   std::string value_read_twice(const onnx_file::OnnxNode& node, const Operations& operations) const;
   std::string other_factor(const onnx_file::OnnxNode& node, const Operations& operations) const;

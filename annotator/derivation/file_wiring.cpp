@@ -151,6 +151,22 @@ std::string FileWiring::difference(std::size_t number, const IsSaturated& is_sat
   return "";
 }
 
+bool FileWiring::reads_one_of_several(std::size_t number) const {
+  const OnnxNode& node = *nodes_[number];
+  if (!placed_[number].is_certain || node.inputs.size() != 2) return false;
+  const Source one = source_of(node.inputs[0]), other = source_of(node.inputs[1]);
+  const auto is_whole = [](const Source& source) {
+    return source.is_certain && source.is_arithmetic && !source.is_split;
+  };
+  if (!is_whole(one) || !is_whole(other) || one.operations != other.operations) return false;
+  const std::vector<std::int32_t>& own = placed_[number].own_operations();
+  const auto is_own = [&](std::int32_t operation) { return std::ranges::find(own, operation) != own.end(); };
+  if (std::ranges::any_of(one.operations, is_own)) return false;
+  auto sources = program_.sources_of(own);
+  std::erase_if(sources, is_own);
+  return sources.size() > 1;
+}
+
 bool FileWiring::is_dropped(std::int32_t operation, const IsSaturated& is_saturated) const {
   std::set<std::int32_t> roles;
   for (const std::int32_t source : program_.sources_of({operation})) roles.insert(program_.role_of(source));

@@ -73,6 +73,20 @@ bool coarsens(const OnnxNode& node) {
   return to != DType::undefined && is_floating(to) && size_of(to) == 1;
 }
 
+// Returns true for a conversion to a float of 16 bits in a file without tensors of that dtype, whose outputs have
+// another one: it only loses precision.
+bool rounds_alone(const OnnxNode& node, const onnx_file::OnnxGraph& graph, const FileTensors& tensors,
+                  const OperationForms& operations) {
+  const DType to = conversion_of(node);
+  if ((to != DType::float16 && to != DType::bfloat16) || node.outputs.empty() || operations.converts_to(to))
+    return false;
+  const auto& outputs = graph.outputs;
+  const bool is_output = std::ranges::find(outputs, node.outputs[0], &onnx_file::OnnxValue::name) != outputs.end();
+  return !is_output && std::ranges::none_of(tensors.all(), [&](const FileTensor& tensor) {
+    return from_onnx(tensor.tensor->data_type) == to;
+  });
+}
+
 // The caches of a language model are no results of the recorded call, unless it had caches as well.
 void compare_outputs(const onnx_file::OnnxGraph& graph, const WrittenOut& written, const Wiring& program,
                      const FileWiring& file, std::vector<std::string>& differences) {
@@ -159,6 +173,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       finding.remark = own.empty() ? "the program has no such operation" : misfit(*nodes[i], own, reference);
       if (finding.remark.empty()) finding.remark = file.other_rows(i);
       finding.verdict = NodeVerdict::operation;
+    } else if (!is_size && rounds_alone(*nodes[i], model.graph, tensors, operations)) {
+      finding.remark = "rounds to a dtype in which neither the file nor the program computes";
     } else if (is_movement(nodes[i]->op_type) || is_rescaling(*nodes[i], tensors)) {
       finding.verdict = own.empty() ? NodeVerdict::movement : NodeVerdict::operation;
       finding.remark = unknown_domain(*nodes[i]);
@@ -167,10 +183,14 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       finding.remark = misfit(*nodes[i], own, reference);
       if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own, written.drafted.contains(i));
       if (finding.remark.empty())
-        finding.remark = attentions.difference(*nodes[i], own, tensors, products, written.drafted.contains(i), masks);
+        finding.remark =
+            attentions.difference(*nodes[i], own, tensors, products, written.drafted.contains(i), masks, written);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
       if (finding.remark.empty()) finding.remark = file.other_rows(i);
+      const bool reads_twice = nodes[i]->op_type == "Add" && file.reads_one_of_several(i);
+      if (finding.remark.empty() && reads_twice)
+        finding.remark = "adds two results of one operation, unlike the program";
       if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
       finding.verdict = NodeVerdict::operation;

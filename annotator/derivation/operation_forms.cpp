@@ -366,6 +366,26 @@ std::optional<std::pair<double, double>> OperationForms::bounds(std::int32_t ope
   return bounds;
 }
 
+std::vector<double> OperationForms::stated(const std::vector<std::int32_t>& operations, std::string_view op_type,
+                                           std::string_view attribute) const {
+  std::vector<double> found;
+  for_each_node(operations, [&](const FormNode& form) {
+    const graph::Attribute* const own = form.node->op_type == op_type ? form.node->find(attribute) : nullptr;
+    const auto setting = own == nullptr ? std::nullopt : setting_of(*own);
+    if (setting) found.insert(found.end(), setting->numbers.begin(), setting->numbers.end());
+  });
+  return found;
+}
+
+bool OperationForms::converts_to(DType dtype) const {
+  return std::ranges::any_of(forms_, [&](const ProgramForm& form) {
+    return std::ranges::any_of(form.graph->nodes, [&](const graph::GraphNode& node) {
+      return node.op_type == "Cast" && !node.outputs.empty() &&
+             form.graph->values[static_cast<std::size_t>(node.outputs[0])].dtype == dtype;
+    });
+  });
+}
+
 std::string OperationForms::exchanged(const OnnxNode& node, const std::vector<std::int32_t>& operations,
                                       const FileTensors& tensors) const {
   static const std::set<std::string_view> ordered = {

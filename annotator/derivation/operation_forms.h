@@ -44,6 +44,11 @@ class OperationForms {
   std::optional<bool> reads_twice(const std::vector<std::int32_t>& operations, std::uint16_t op_class) const;
   // Returns the numbers by which forms multiply or divide in these operations, their reciprocals and products of two.
   std::set<double> factors(const std::vector<std::int32_t>& operations) const;
+  // Returns the numbers that these operations' nodes with this operator state for an attribute.
+  std::vector<double> stated(const std::vector<std::int32_t>& operations, std::string_view op_type,
+                             std::string_view attribute) const;
+  // Returns true if a form converts a value to this dtype.
+  bool converts_to(DType dtype) const;
   // Returns the step of the Slice whose result an operation negates; nullopt if there is none.
   std::optional<std::int64_t> step_before_negation(const std::vector<std::int32_t>& operations) const;
 

@@ -65,6 +65,7 @@ class Writer {
       find_cache(node, written.caches);
     }
     written.angles = angles_;
+    written.rotations = rotations_;
     if (!in_order(written.caches)) written.caches.clear();
     if (draft_.size() > 0 || !unread_.empty()) replace(counts, written);
     return written;
@@ -141,6 +142,14 @@ class Writer {
     return true;
   }
 
+  // Returns the columns of a table, perhaps after rows were chosen; 0 if they are unknown.
+  std::int64_t columns_of(std::string_view table) const {
+    if (const OnnxNode* const choice = maker(table, "Gather"); choice != nullptr && !choice->inputs.empty())
+      table = choice->inputs[0];
+    const auto tensor = tensors_.find(table);
+    return tensor == tensors_.end() || tensor->second->dims.empty() ? 0 : tensor->second->dims.back();
+  }
+
   void write_rotary(const OnnxNode& node) {
     const bool is_of_runtime = is(node, "RotaryEmbedding");
     const std::string positions = input(node, is_of_runtime ? 1 : 3);
@@ -150,6 +159,11 @@ class Writer {
     if (!positions.empty()) {
       cosine = draft_.add("Gather", {cosine, positions});
       sine = draft_.add("Gather", {sine, positions});
+    }
+    if (!node.outputs.empty()) {
+      rotations_[node.outputs[0]] = {.heads = onnx_file::integer_attribute(node, "num_heads", 0),
+                                     .rotated = onnx_file::integer_attribute(node, "rotary_embedding_dim", 0),
+                                     .columns = columns_of(input(node, slot))};
     }
     const bool turns_neighbours = onnx_file::integer_attribute(node, "interleaved", 0) != 0;
     draft_.rotate(input(node, 0), cosine, sine, turns_neighbours, output(node, 0));
@@ -288,6 +302,7 @@ class Writer {
   std::set<std::string_view> inputs_, outputs_;
   std::set<const OnnxNode*> lengths_, unread_;
   std::set<std::string_view> angles_;
+  std::map<std::string_view, Rotation> rotations_;
 };
 
 }  // namespace

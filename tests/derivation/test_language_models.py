@@ -276,7 +276,22 @@ def round_to_8_bits(graph):
     graph.node.append(helper.make_node("Cast", ["coarse"], ["logits"], to=onnx.TensorProto.FLOAT))
 
 
+def round_between(dtype):
+    def change(graph):
+        node = node_of(graph, "logits")
+        graph.node.remove(node)
+        graph.node.extend([helper.make_node("Cast", ["lm_head"], ["rounded"], to=dtype),
+                           helper.make_node("Cast", ["rounded"], ["logits"], to=onnx.TensorProto.FLOAT)])
+    return change
+
+
+def rotation_of(graph):
+    return next(node for node in graph.node if node.op_type == "RotaryEmbedding")
+
+
 BOTH = {
+    "logits in float16": round_between(onnx.TensorProto.FLOAT16),
+    "logits in bfloat16": round_between(onnx.TensorProto.BFLOAT16),
     "a sum of a value with itself": add_a_value_to_itself,
     "tokens in 8 bits": narrow_ids,
     "tokens in reverse order": reverse_ids,
@@ -310,8 +325,9 @@ SEPARATE = {
     "keys for values": lambda graph: exchange(attentions(graph)[0], 1, 2),
     "later positions": lambda graph: set_attribute(attentions(graph)[0], is_causal=0),
     "no mask": lambda graph: attentions(graph)[0].input.__setitem__(3, ""),
-    "other pairs of elements": lambda graph: set_attribute(
-        next(node for node in graph.node if node.op_type == "RotaryEmbedding"), interleaved=1),
+    "other pairs of elements": lambda graph: set_attribute(rotation_of(graph), interleaved=1),
+    "other heads of a rotation": lambda graph: set_attribute(rotation_of(graph), num_heads=2),
+    "fewer rotated elements": lambda graph: set_attribute(rotation_of(graph), rotary_embedding_dim=8),
 }
 MASKED = {
     "a transposed mask": transpose_mask,
