@@ -186,14 +186,8 @@ bool FileWiring::is_dropped(std::int32_t operation, const IsSaturated& is_satura
   return false;
 }
 
-std::string FileWiring::other_rows(std::size_t number) const {
+std::string_view FileWiring::rows_of(const OnnxNode& node) const {
   static const std::set<std::string_view> keeping = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"};
-  const OnnxNode& node = *nodes_[number];
-  const bool is_embedding = (node.op_type == "Gather" || node.op_type == "GatherBlockQuantized") &&
-                            node.inputs.size() > 1 && tensors_.find(node.inputs[0]) != no_tensor;
-  if (!is_embedding) return "";
-  const auto sources = program_.sources_of(placed_[number].own_operations());
-  if (std::ranges::none_of(sources, [](std::int32_t source) { return source < 0; })) return "";
   std::string_view value = node.inputs[1];
   constexpr int longest = 100;  // a chain of movements
   for (int steps = 0; steps < longest; ++steps) {
@@ -205,6 +199,17 @@ std::string FileWiring::other_rows(std::size_t number) const {
     if (!keeps || maker->inputs.empty()) break;
     value = maker->inputs[0];
   }
+  return value;
+}
+
+std::string FileWiring::other_rows(std::size_t number) const {
+  const OnnxNode& node = *nodes_[number];
+  const bool is_embedding = (node.op_type == "Gather" || node.op_type == "GatherBlockQuantized") &&
+                            node.inputs.size() > 1 && tensors_.find(node.inputs[0]) != no_tensor;
+  if (!is_embedding) return "";
+  const auto sources = program_.sources_of(placed_[number].own_operations());
+  if (std::ranges::none_of(sources, [](std::int32_t source) { return source < 0; })) return "";
+  const std::string_view value = rows_of(node);
   const auto input = inputs_.find(value);
   const bool is_read = input != inputs_.end() && sources.contains(Wiring::of_input(input->second));
   return is_read ? "" : "chooses rows by '" + printable(value) + "', the program by one of its inputs";

@@ -63,6 +63,8 @@ class FileWiring {
   // Returns what the rows of a table are chosen by, if the program chooses them by one of its inputs and the file by
   // anything else; "" otherwise.
   std::string other_rows(std::size_t node) const;
+  // Returns the value by which a node chooses rows, before nodes that keep it. Requires two inputs.
+  std::string_view rows_of(const onnx_file::OnnxNode& node) const;
   // Returns true if a quantiser that reads the result of a node before the operation stands for it.
   bool is_dropped(std::int32_t operation, const IsSaturated& is_saturated) const;
 

@@ -17,6 +17,7 @@
 #include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/parameter_places.h"
 #include "annotator/derivation/placing.h"
+#include "annotator/derivation/row_fit.h"
 #include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
 #include "annotator/derivation/wiring.h"
@@ -159,6 +160,12 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     return bounds && saturation.is_within(quantiser, *bounds);
   };
   const Contradictions contradictions(operations, tensors, derivations, contents);
+  const RowFit rows(model.graph, written, tensors, contents, forms);
+  const auto other_rows_of = [&](std::size_t i) -> std::string {
+    const auto same = rows.same_rows(*nodes[i], placed[i].operations);
+    if (same && !*same) return "chooses other rows than the program";
+    return same && file.rows_of(*nodes[i]) == "position_ids" ? "" : file.other_rows(i);
+  };
   const Surplus surplus(nodes, placed, operations, tensors);
   std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -171,7 +178,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       finding.verdict = NodeVerdict::movement;
     } else if (chooses || (!is_size && (coarsens(*nodes[i]) || (truncates(*nodes[i]) && file.reads_numbers(i))))) {
       finding.remark = own.empty() ? "the program has no such operation" : misfit(*nodes[i], own, reference);
-      if (finding.remark.empty()) finding.remark = file.other_rows(i);
+      if (finding.remark.empty()) finding.remark = other_rows_of(i);
       finding.verdict = NodeVerdict::operation;
     } else if (!is_size && rounds_alone(*nodes[i], model.graph, tensors, operations)) {
       finding.remark = "rounds to a dtype in which neither the file nor the program computes";
@@ -187,7 +194,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
             attentions.difference(*nodes[i], own, tensors, products, written.drafted.contains(i), masks, written);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
-      if (finding.remark.empty()) finding.remark = file.other_rows(i);
+      if (finding.remark.empty()) finding.remark = other_rows_of(i);
       const bool reads_twice = nodes[i]->op_type == "Add" && file.reads_one_of_several(i);
       if (finding.remark.empty() && reads_twice)
         finding.remark = "adds two results of one operation, unlike the program";
