@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -46,6 +47,34 @@ std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
   return found;
 }
 
+// Returns where a Slice or a Split of one axis starts; nullopt if it is unknown.
+std::optional<std::int64_t> start_of(const Graph& graph, const GraphNode& node, GraphValueId result) {
+  if (node.inputs.size() < 2) return std::nullopt;
+  const auto numbers = graph.integers(node.inputs[1]);
+  if (!numbers) return std::nullopt;
+  if (node.op_type == "Slice") return numbers->size() == 1 ? std::optional(numbers->front()) : std::nullopt;
+  const auto output = static_cast<std::size_t>(std::ranges::find(node.outputs, result) - node.outputs.begin());
+  if (output >= numbers->size()) return std::nullopt;
+  return std::accumulate(numbers->begin(), numbers->begin() + static_cast<std::ptrdiff_t>(output), std::int64_t{0});
+}
+
+// Returns the first column that is sliced from the result of the nearest product before a value; nullopt if it is
+// unknown.
+std::optional<std::int64_t> first_column_before(const Graph& graph, GraphValueId value) {
+  constexpr int longest = 100;  // a chain of nodes
+  std::optional<std::int64_t> start;
+  for (int steps = 0; steps < longest; ++steps) {
+    const GraphNode* const maker = producer(graph, value);
+    if (maker == nullptr || maker->inputs.empty()) return std::nullopt;
+    if (maker->op_type == "MatMul" || maker->op_type == "Gemm") return start;
+    // Columns of heads are none of the product.
+    if (maker->op_type == "Reshape" || maker->op_type == "Transpose") start.reset();
+    if (maker->op_type == "Slice" || maker->op_type == "Split") start = start_of(graph, *maker, value);
+    value = maker->inputs[0];
+  }
+  return std::nullopt;
+}
+
 std::string differs(std::string_view name, double ours, double theirs) {
   const auto text = [](double number) {
     std::string digits = std::to_string(number);
@@ -82,6 +111,8 @@ void AttentionFit::add(const Graph& graph) {
     attention.has_mask = has_mask && depends_on_input(graph, node.inputs[mask_slot]);
     for (std::size_t slot = 0; slot < operands; ++slot)
       attention.operands.push_back(products_before(graph, node.inputs[slot]));
+    for (std::size_t slot = 0; slot < operands; ++slot)
+      attention.first_columns.push_back(first_column_before(graph, node.inputs[slot]));
     const ProgramMask mask{.graph = &graph,
                            .mask = has_mask ? node.inputs[mask_slot] : graph::no_value,
                            .is_causal = node.int_attribute("is_causal", 0) != 0};
@@ -137,7 +168,7 @@ std::optional<std::string> AttentionFit::mask_difference(const OnnxNode& node,
 }
 
 std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std::int32_t>& operations,
-                                     const FileTensors& tensors, const ProductsBefore& products_before, bool is_drafted,
+                                     const FileTensors& tensors, const Operands& operands, bool is_drafted,
                                      MaskFit& masks, const WrittenOut& written) const {
   const bool is_plain = node.op_type == "Attention" && node.domain.empty();
   if (!is_plain && node.op_type != "MultiHeadAttention") return "";
@@ -173,11 +204,15 @@ std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std
       return "positions see later ones, unlike in the program";
   }
   for (std::size_t slot = 0; slot < ours->operands.size() && slot < node.inputs.size(); ++slot) {
-    const auto theirs = products_before(node.inputs[slot]);
+    const auto theirs = operands.products(node.inputs[slot]);
     const auto& expected = ours->operands[slot];
     if (theirs.empty() || expected.empty()) continue;
     if (std::ranges::none_of(theirs, [&](std::int32_t each) { return expected.contains(each); }))
       return "operand " + std::to_string(slot) + " is another projection than in the program";
+    const auto rows = operands.first_rows(node.inputs[slot]);
+    const auto column = ours->first_columns[slot];
+    if (column && !rows.empty() && !rows.contains(*column))
+      return "operand " + std::to_string(slot) + " is another part of a projection than in the program";
   }
   return "";
 }

@@ -4,27 +4,31 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <onnx/onnx_pb.h>
-
 #include "annotator/onnx_file/onnx_summary.h"
+
+namespace onnx {
+class ModelProto;
+}
 
 namespace whence::derivation {
 
 class DraftedNodes {
  public:
   // `is_taken` returns true for names of the file.
-  explicit DraftedNodes(std::function<bool(std::string_view)> is_taken) : is_taken_(std::move(is_taken)) {}
+  explicit DraftedNodes(std::function<bool(std::string_view)> is_taken);
+  ~DraftedNodes();
 
-  std::size_t size() const { return static_cast<std::size_t>(model_.graph().node_size()); }
+  std::size_t size() const;
   // Adds a node and returns its first output, under a new name if `output` is empty.
   std::string add(std::string_view op_type, const std::vector<std::string>& inputs, std::string output = "",
                   std::string_view name = "");
   // Adds an output to the last node; "" is one that nothing reads.
-  void add_output(const std::string& output) { last().add_output(output); }
+  void add_output(const std::string& output);
   std::string new_name();
   // Sets an attribute of the last node.
   void set(std::string_view name, std::int64_t number);
@@ -42,10 +46,8 @@ class DraftedNodes {
   std::string bytes(std::int64_t ir_version);
 
  private:
-  onnx::NodeProto& last() { return *model_.mutable_graph()->mutable_node(model_.graph().node_size() - 1); }
-
   std::function<bool(std::string_view)> is_taken_;
-  onnx::ModelProto model_;
+  std::unique_ptr<onnx::ModelProto> model_;
   int names_ = 0;
 };
 

@@ -150,10 +150,13 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
                             .run(report, size_verdicts, model.graph, written);
   std::vector<Placed>& placed = placement.placed;
   const FileWiring file(nodes, model.graph, written, wiring, tensors, placed);
-  const auto products = [&](std::string_view value) {
-    return products_before(value, tensors, placement.packed,
-                           [&](const OnnxNode& node) { return file.certain_operations_of(node); });
-  };
+  const AttentionFit::Operands operands = {
+      .products =
+          [&](std::string_view value) {
+            return products_before(value, tensors, placement.packed,
+                                   [&](const OnnxNode& node) { return file.certain_operations_of(node); });
+          },
+      .first_rows = [&](std::string_view value) { return first_rows_before(value, tensors, derivations); }};
   const Saturation saturation(tensors, contents);
   const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
     const auto bounds = operations.bounds(operation);
@@ -191,7 +194,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own, written.drafted.contains(i));
       if (finding.remark.empty())
         finding.remark =
-            attentions.difference(*nodes[i], own, tensors, products, written.drafted.contains(i), masks, written);
+            attentions.difference(*nodes[i], own, tensors, operands, written.drafted.contains(i), masks, written);
       if (finding.remark.empty()) finding.remark = operations.difference(*nodes[i], own, opset_of(model));
       if (finding.remark.empty()) finding.remark = operations.exchanged(*nodes[i], own, tensors);
       if (finding.remark.empty()) finding.remark = other_rows_of(i);

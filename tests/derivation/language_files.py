@@ -21,6 +21,8 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
     PreTrainedModel,
 )
 
@@ -29,10 +31,12 @@ FORMS = ("packed", "separate", "masked")
 WINDOW = 4
 
 
-# `windowed`: positions see WINDOW positions. `neighbours`: rotations turn pairs of neighbours.
+# `windowed`: positions see WINDOW positions. `neighbours`: rotations turn pairs of neighbours. `joined`: the checkpoint
+# has one weight for query, key and value.
 KINDS = {"llama": (LlamaForCausalLM, LlamaConfig, {}),
          "windowed": (MistralForCausalLM, MistralConfig, {"sliding_window": WINDOW}),
-         "neighbours": (Ernie4_5ForCausalLM, Ernie4_5Config, {"tie_word_embeddings": False, "head_dim": HEAD_SIZE})}
+         "neighbours": (Ernie4_5ForCausalLM, Ernie4_5Config, {"tie_word_embeddings": False, "head_dim": HEAD_SIZE}),
+         "joined": (Phi3ForCausalLM, Phi3Config, {"original_max_position_embeddings": POSITIONS})}
 
 
 def model_of(seed: int, kind: str = "llama") -> PreTrainedModel:
@@ -61,6 +65,7 @@ class Builder:
         self.neighbours = int(isinstance(model, Ernie4_5ForCausalLM))
         self.window = getattr(model.config, "sliding_window", None) or -1
         self.state = {name: each.detach().numpy() for name, each in model.state_dict().items()}
+        self.separate_joined_weights()
         self.epsilon, self.scale = model.config.rms_norm_eps, HEAD_SIZE**-0.5
         self.nodes: list[onnx.NodeProto] = []
         self.weights: dict[str, np.ndarray] = {}
@@ -72,6 +77,17 @@ class Builder:
         self.nodes.append(helper.make_node(op_type, inputs, outputs, name=outputs[0] + "/" + op_type, domain=domain,
                                            **attributes))
         return outputs[0]
+
+    def separate_joined_weights(self) -> None:
+        key_rows = KEY_HEADS * HEAD_SIZE
+        for name in list(self.state):
+            module = name.rpartition("qkv_proj")[0] or name.rpartition("gate_up_proj")[0]
+            parts = {"q_proj": HEADS * HEAD_SIZE, "k_proj": key_rows, "v_proj": key_rows}
+            if "gate_up_proj" in name:
+                parts = dict.fromkeys(("gate_proj", "up_proj"), len(self.state[name]) // 2)
+            if module:
+                pieces = np.split(self.state.pop(name), np.cumsum(list(parts.values()))[:-1])
+                self.state |= {f"{module}{part}.weight": piece for part, piece in zip(parts, pieces, strict=True)}
 
     def weight(self, name: str, numbers: np.ndarray) -> str:
         self.weights[name] = np.ascontiguousarray(numbers)

@@ -355,13 +355,13 @@ def test_changes_of_fused_operators_are_found(files, form, change, tmp_path):
     assert named or predicate["differences"]
 
 
-@pytest.fixture(scope="module", params=["windowed", "neighbours"])
+@pytest.fixture(scope="module", params=["windowed", "neighbours", "joined"])
 def other_files(request, tmp_path_factory):
     return Files(tmp_path_factory.mktemp(request.param), request.param)
 
 
 # The separate form has no window.
-def test_windows_and_rotations_of_neighbours_are_accounted_for(other_files):
+def test_windows_rotations_of_neighbours_and_joined_weights_are_accounted_for(other_files):
     is_windowed = "windowed" in other_files.folder.name
     for form in ("packed",) if is_windowed else language_files.FORMS:
         attest(other_files, other_files.path(form), 0)
@@ -386,3 +386,13 @@ def test_a_file_that_turns_halves_is_found_where_the_program_turns_neighbours(tm
     set_attribute(attentions(model.graph)[0], rotary_interleaved=0)
     onnx.save(model, files.folder / "changed.onnx")
     attest(files, files.folder / "changed.onnx", 1)
+
+
+def test_exchanged_parts_of_a_joined_weight_are_found(tmp_path_factory):
+    files = Files(tmp_path_factory.mktemp("parts"), "joined")
+    model = onnx.load(files.path("separate"))
+    key, value = (node_of(model.graph, f"model.layers.1.self_attn.{name}_proj") for name in "kv")
+    key.input[1], value.input[1] = value.input[1], key.input[1]
+    onnx.save(model, files.folder / "changed.onnx")
+    predicate = attest(files, files.folder / "changed.onnx", 1)
+    assert [each["op_type"] for each in predicate["nodes"] if each["verdict"] == "unaccounted"] == ["Attention"]
