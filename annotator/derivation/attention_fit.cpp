@@ -1,13 +1,15 @@
 #include "annotator/derivation/attention_fit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
-#include <onnx/onnx_pb.h>
-
 #include "annotator/derivation/causal_masks.h"
+#include "annotator/derivation/wiring.h"
+#include "annotator/onnx_file/node_attributes.h"
 
 namespace whence::derivation {
 namespace {
@@ -15,9 +17,10 @@ namespace {
 using graph::Graph;
 using graph::GraphNode;
 using graph::GraphValueId;
+using onnx_file::number_attribute;
 using onnx_file::OnnxNode;
 
-constexpr std::size_t mask_slot = 3;
+constexpr std::size_t mask_slot = attention_mask_slot;
 
 // Returns the operations of the nearest products with a parameter before a value.
 std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
@@ -44,13 +47,30 @@ std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
   return found;
 }
 
-std::optional<double> number_of(const OnnxNode& node, std::string_view name) {
-  for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
-    onnx::AttributeProto message;
-    if (attribute.name != name ||
-        !message.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size())))
-      continue;
-    return message.type() == onnx::AttributeProto::FLOAT ? message.f() : static_cast<double>(message.i());
+// Returns where a Slice or a Split of one axis starts; nullopt if it is unknown.
+std::optional<std::int64_t> start_of(const Graph& graph, const GraphNode& node, GraphValueId result) {
+  if (node.inputs.size() < 2) return std::nullopt;
+  const auto numbers = graph.integers(node.inputs[1]);
+  if (!numbers) return std::nullopt;
+  if (node.op_type == "Slice") return numbers->size() == 1 ? std::optional(numbers->front()) : std::nullopt;
+  const auto output = static_cast<std::size_t>(std::ranges::find(node.outputs, result) - node.outputs.begin());
+  if (output >= numbers->size()) return std::nullopt;
+  return std::accumulate(numbers->begin(), numbers->begin() + static_cast<std::ptrdiff_t>(output), std::int64_t{0});
+}
+
+// Returns the first column that is sliced from the result of the nearest product before a value; nullopt if it is
+// unknown.
+std::optional<std::int64_t> first_column_before(const Graph& graph, GraphValueId value) {
+  constexpr int longest = 100;  // a chain of nodes
+  std::optional<std::int64_t> start;
+  for (int steps = 0; steps < longest; ++steps) {
+    const GraphNode* const maker = producer(graph, value);
+    if (maker == nullptr || maker->inputs.empty()) return std::nullopt;
+    if (maker->op_type == "MatMul" || maker->op_type == "Gemm") return start;
+    // Columns of heads are none of the product.
+    if (maker->op_type == "Reshape" || maker->op_type == "Transpose") start.reset();
+    if (maker->op_type == "Slice" || maker->op_type == "Split") start = start_of(graph, *maker, value);
+    value = maker->inputs[0];
   }
   return std::nullopt;
 }
@@ -80,7 +100,8 @@ void AttentionFit::add(const Graph& graph) {
     };
     const std::vector<Dim> query = dims_of(0), key = dims_of(1);
     if (query.size() != rank || key.size() != rank) continue;
-    Attention attention{.heads = query[heads_axis].size, .key_heads = key[heads_axis].size};
+    Attention attention{
+        .heads = query[heads_axis].size, .key_heads = key[heads_axis].size, .head_size = query[rank - 1].size};
     const graph::Attribute* const scale = node.find("scale");
     attention.scale =
         scale != nullptr ? std::get<float>(scale->value) : 1 / std::sqrt(static_cast<double>(query[rank - 1].size));
@@ -90,47 +111,108 @@ void AttentionFit::add(const Graph& graph) {
     attention.has_mask = has_mask && depends_on_input(graph, node.inputs[mask_slot]);
     for (std::size_t slot = 0; slot < operands; ++slot)
       attention.operands.push_back(products_before(graph, node.inputs[slot]));
-    for (const std::int32_t operation : node.origin.ops) attentions_.emplace(operation, attention);
+    for (std::size_t slot = 0; slot < operands; ++slot)
+      attention.first_columns.push_back(first_column_before(graph, node.inputs[slot]));
+    const ProgramMask mask{.graph = &graph,
+                           .mask = has_mask ? node.inputs[mask_slot] : graph::no_value,
+                           .is_causal = node.int_attribute("is_causal", 0) != 0};
+    for (const std::int32_t operation : node.origin.ops)
+      attentions_.emplace(operation, attention).first->second.masks.push_back(mask);
   }
 }
 
+// Compares the heads and elements that RotaryEmbedding turns before the query and the key.
+std::string AttentionFit::rotation_difference(const OnnxNode& node, const Attention& ours, const FileTensors& tensors,
+                                              const WrittenOut& written) {
+  const std::array<const char*, 2> heads = {"q_num_heads", "kv_num_heads"};
+  for (std::size_t slot = 0; slot < heads.size() && slot < node.inputs.size(); ++slot) {
+    std::string_view value = node.inputs[slot];
+    constexpr int longest = 8;  // a chain of movements
+    for (int steps = 0; steps < longest && !written.rotations.contains(value); ++steps) {
+      const OnnxNode* const maker = tensors.producer(value);
+      if (maker == nullptr || !is_movement(maker->op_type) || maker->inputs.empty()) break;
+      value = maker->inputs[0];
+    }
+    const auto found = written.rotations.find(value);
+    if (found == written.rotations.end()) continue;
+    const Rotation& rotation = found->second;
+    const auto expected = number_attribute(node, heads[slot]);
+    if (rotation.heads != 0 && expected && static_cast<double>(rotation.heads) != *expected)
+      return differs("the number of heads of a rotation", *expected, static_cast<double>(rotation.heads));
+    const std::int64_t rotated = rotation.rotated > 0 ? rotation.rotated : ours.head_size;
+    if (rotated != 2 * rotation.columns)
+      return differs("the number of rotated elements", static_cast<double>(2 * rotation.columns),
+                     static_cast<double>(rotated));
+  }
+  return "";
+}
+
+const AttentionFit::Attention* AttentionFit::find(const std::vector<std::int32_t>& operations) const {
+  const Attention* last = nullptr;
+  for (const std::int32_t operation : operations) {
+    if (const auto found = attentions_.find(operation); found != attentions_.end()) last = &found->second;
+  }
+  return last;
+}
+
+std::optional<std::string> AttentionFit::mask_difference(const OnnxNode& node,
+                                                         const std::vector<std::int32_t>& operations, bool is_drafted,
+                                                         MaskFit& masks) const {
+  const Attention* const ours = find(operations);
+  if (ours == nullptr || node.op_type != "Attention" || !node.domain.empty()) return std::nullopt;
+  const FileMask mask{.value = node.inputs.size() > mask_slot ? node.inputs[mask_slot] : std::string_view(),
+                      .is_padding = is_drafted,
+                      .is_causal = number_attribute(node, "is_causal").value_or(0) != 0,
+                      .window = static_cast<std::int64_t>(number_attribute(node, "local_window_size").value_or(-1))};
+  return masks.difference(mask, ours->masks);
+}
+
 std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std::int32_t>& operations,
-                                     const FileTensors& tensors, const ProductsBefore& products_before) const {
+                                     const FileTensors& tensors, const Operands& operands, bool is_drafted,
+                                     MaskFit& masks, const WrittenOut& written) const {
   const bool is_plain = node.op_type == "Attention" && node.domain.empty();
   if (!is_plain && node.op_type != "MultiHeadAttention") return "";
-  const Attention* ours = nullptr;
-  for (const std::int32_t operation : operations) {
-    if (const auto found = attentions_.find(operation); found != attentions_.end()) ours = &found->second;
-  }
+  const Attention* const ours = find(operations);
   if (ours == nullptr) return "";
-  const auto heads = number_of(node, is_plain ? "q_num_heads" : "num_heads"),
-             key_heads = number_of(node, "kv_num_heads");
+  const auto heads = number_attribute(node, is_plain ? "q_num_heads" : "num_heads"),
+             key_heads = number_attribute(node, "kv_num_heads");
   if (heads && *heads != static_cast<double>(ours->heads))
     return differs("the number of heads", static_cast<double>(ours->heads), *heads);
   // Programs repeat the heads of keys and values where the operator does it by itself.
   if (key_heads && *key_heads != static_cast<double>(ours->key_heads) && ours->key_heads != ours->heads)
     return differs("the number of heads of keys", static_cast<double>(ours->key_heads), *key_heads);
   constexpr double rounding = 1e-6;
-  const double scale = number_of(node, "scale").value_or(0);
+  const double scale = number_attribute(node, "scale").value_or(0);
   if (scale != 0 && std::abs(scale - ours->scale) > rounding * std::abs(ours->scale))
     return differs("scale", ours->scale, scale);
-  if (is_plain && number_of(node, "softcap").value_or(0) != 0)
-    return differs("softcap", 0, *number_of(node, "softcap"));
-  // Padding is in the mask.
-  const bool is_causal = number_of(node, is_plain ? "is_causal" : "unidirectional").value_or(0) != 0;
-  if (is_causal && !ours->is_causal) return differs("is_causal", 0, 1);
+  if (is_plain && number_attribute(node, "softcap").value_or(0) != 0)
+    return differs("softcap", 0, *number_attribute(node, "softcap"));
   if (is_plain) {
+    if (std::string found = rotation_difference(node, *ours, tensors, written); !found.empty()) return found;
+  }
+  const auto seen = mask_difference(node, operations, is_drafted, masks);
+  if (seen && !seen->empty()) return *seen;
+  if (!seen && number_attribute(node, "local_window_size").value_or(-1) >= 0)
+    return "has a window that is not compared";
+  // Padding is in the mask.
+  const bool is_causal = number_attribute(node, is_plain ? "is_causal" : "unidirectional").value_or(0) != 0;
+  if (!seen && is_causal && !ours->is_causal) return differs("is_causal", 0, 1);
+  if (is_plain && !seen) {
     const std::string_view mask = node.inputs.size() > mask_slot ? node.inputs[mask_slot] : "";
     if (mask.empty() && ours->has_mask) return "reads no mask, unlike the program";
     if (!is_causal && ours->is_causal && !may_be_causal(tensors, mask))
       return "positions see later ones, unlike in the program";
   }
   for (std::size_t slot = 0; slot < ours->operands.size() && slot < node.inputs.size(); ++slot) {
-    const auto theirs = products_before(node.inputs[slot]);
+    const auto theirs = operands.products(node.inputs[slot]);
     const auto& expected = ours->operands[slot];
     if (theirs.empty() || expected.empty()) continue;
     if (std::ranges::none_of(theirs, [&](std::int32_t each) { return expected.contains(each); }))
       return "operand " + std::to_string(slot) + " is another projection than in the program";
+    const auto rows = operands.first_rows(node.inputs[slot]);
+    const auto column = ours->first_columns[slot];
+    if (column && !rows.empty() && !rows.contains(*column))
+      return "operand " + std::to_string(slot) + " is another part of a projection than in the program";
   }
   return "";
 }

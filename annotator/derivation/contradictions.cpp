@@ -6,8 +6,6 @@
 #include <set>
 #include <string_view>
 
-#include <onnx/onnx_pb.h>
-
 #include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/stated_numbers.h"
 #include "annotator/derivation/wiring.h"
@@ -20,16 +18,6 @@ namespace whence::derivation {
 using onnx_file::OnnxNode;
 
 namespace {
-
-std::optional<double> number_of(const OnnxNode& node, std::string_view name) {
-  for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
-    onnx::AttributeProto message;
-    const bool is_read = attribute.name == name &&
-                         message.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size()));
-    if (is_read) return message.f();
-  }
-  return std::nullopt;
-}
 
 // Returns the input with the bias of a product; nullopt for other operators.
 std::optional<std::size_t> bias_slot(std::string_view op_type) {
@@ -49,6 +37,18 @@ void for_each_norm(const Expression& expression, const Visit& visit) {
     }
   }
   for (const Expression& input : expression.inputs) for_each_norm(input, visit);
+}
+
+// Returns the numbers that the operations' nodes with this operator state for an attribute.
+std::vector<double> stated_by(const OperationForms& forms, const std::vector<std::int32_t>& operations,
+                              std::string_view op_type, std::string_view name) {
+  std::vector<double> found;
+  forms.for_each_node(operations, [&](const OperationForms::FormNode& form) {
+    const graph::Attribute* const own = form.node->op_type == op_type ? form.node->find(name) : nullptr;
+    const auto* const number = own == nullptr ? nullptr : std::get_if<float>(&own->value);
+    if (number != nullptr) found.push_back(*number);
+  });
+  return found;
 }
 
 // Returns the step of the Slice whose result the operations negate; nullopt if there is none.
@@ -84,13 +84,14 @@ Contradictions::Contradictions(const OperationForms& operations, const FileTenso
   }
 }
 
-std::string Contradictions::of(const OnnxNode& node, const Operations& operations) const {
+std::string Contradictions::of(const OnnxNode& node, const Operations& operations, bool is_drafted) const {
   std::string found = other_norm(node, operations);
   if (found.empty()) found = other_activation(node, operations);
+  if (found.empty()) found = other_function(node, operations);
   if (found.empty()) found = other_factor(node, operations);
   if (found.empty()) found = constant_bias(node);
   if (found.empty()) found = missing_shift(node);
-  if (found.empty()) found = other_pairs(node, operations);
+  if (found.empty() && is_drafted) found = other_pairs(node, operations);
   return found;
 }
 
@@ -119,9 +120,41 @@ std::string Contradictions::other_activation(const OnnxNode& node, const Operati
   return "its activation is " + std::string(activation) + ", which the program does not have here";
 }
 
+std::string Contradictions::other_function(const OnnxNode& node, const Operations& operations) const {
+  const std::string_view name = node.op_type;
+  const auto has = [&](std::string_view op_type) { return any_has(operations, op_type); };
+  const std::string other = "computes another function than the program";
+  if (name == "QuickGelu") {
+    constexpr double default_alpha = 1.702, rounding = 1e-5;
+    const double alpha = onnx_file::number_attribute(node, "alpha").value_or(default_alpha);
+    if (!has("Sigmoid") && !has("Swish")) return other;
+    const auto factors = factors_of(operations_, operations);
+    const bool is_known = alpha == 1 || std::ranges::any_of(factors, [&](double factor) {
+                            return std::abs(alpha - factor) <= rounding * std::abs(factor);
+                          });
+    return is_known ? "" : other;
+  }
+  const bool is_exact_gelu = name == "BiasGelu" || (name == "Gelu" && !node.domain.empty());
+  if (is_exact_gelu && !has("Erf") && has("Tanh")) return other;
+  if (name == "FastGelu" && has("Sigmoid")) return other;
+  constexpr double alpha = 1.6732632, rounding = 1e-4;  // of Selu, which is Elu times a factor
+  if (name == "Elu" && has("Selu") && !has("Elu"))
+    return std::abs(onnx_file::number_attribute(node, "alpha").value_or(1) - alpha) < rounding ? "" : other;
+  if (name == "Selu" && !has("Selu")) {
+    const auto stated = stated_by(operations_, operations, "Elu", "alpha");
+    const bool is_scaled = std::ranges::any_of(stated, [&](double each) { return std::abs(each - alpha) < rounding; });
+    return is_scaled ? "" : other;
+  }
+  if (name == "LogSoftmax" && !has("LogSoftmax") && !has("Log")) return other;
+  const bool is_read_by_log = std::ranges::any_of(node.outputs, [&](std::string_view output) {
+    return std::ranges::any_of(tensors_.readers(output), [](const OnnxNode* each) { return each->op_type == "Log"; });
+  });
+  return name == "Softmax" && !has("Softmax") && has("LogSoftmax") && !is_read_by_log ? other : "";
+}
+
 std::string Contradictions::other_factor(const OnnxNode& node, const Operations& operations) const {
   if (node.op_type != "FusedMatMul") return "";
-  const double alpha = number_of(node, "alpha").value_or(1);
+  const double alpha = onnx_file::number_attribute(node, "alpha").value_or(1);
   if (alpha == 1) return "";
   constexpr double rounding = 1e-5;
   const auto factors = factors_of(operations_, operations);
@@ -157,12 +190,14 @@ std::string Contradictions::missing_shift(const OnnxNode& node) const {
 }
 
 std::string Contradictions::other_pairs(const OnnxNode& node, const Operations& operations) const {
-  // Written out (written_out.h), a rotation negates the second half of each head.
-  const bool is_of_rotation =
-      node.op_type == "Neg" && node.name.empty() && !node.inputs.empty() && node.inputs[0].starts_with("written out ");
-  if (!is_of_rotation) return "";
+  if (node.op_type != "Neg" || node.inputs.empty()) return "";
+  // DraftedNodes::turn_pairs() negates a half of each head, or every second element.
+  const OnnxNode* const maker = tensors_.producer(node.inputs[0]);
+  const bool turns_neighbours = maker != nullptr && maker->op_type == "Slice";
   const auto step = step_before_negation(operations_, operations);
-  return step && *step != 1 ? "turns halves of each head, in the program pairs of neighbours" : "";
+  if (turns_neighbours && step.value_or(1) == 1) return "turns neighbours of each head, in the program halves";
+  return !turns_neighbours && step.value_or(1) != 1 ? "turns halves of each head, in the program pairs of neighbours"
+                                                    : "";
 }
 
 }  // namespace whence::derivation

@@ -20,8 +20,9 @@ class Contradictions {
   Contradictions(const OperationForms& operations, const FileTensors& tensors,
                  const std::vector<Derivation>& derivations, Contents& contents);
 
-  // Returns the first that is found; "" if there is none.
-  std::string of(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations) const;
+  // Returns the first that is found; "" if there is none. `is_drafted`: the node is a part of a fused one
+  // (written_out.h).
+  std::string of(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations, bool is_drafted) const;
 
  private:
   using Operations = std::vector<std::int32_t>;
@@ -29,6 +30,8 @@ class Contradictions {
   // A norm that subtracts the mean is no norm by the root of the mean square.
   std::string other_norm(const onnx_file::OnnxNode& node, const Operations& operations) const;
   std::string other_activation(const onnx_file::OnnxNode& node, const Operations& operations) const;
+  // Another function of the same family: QuickGelu for Gelu, Selu for Elu, LogSoftmax for Softmax.
+  std::string other_function(const onnx_file::OnnxNode& node, const Operations& operations) const;
   std::string other_factor(const onnx_file::OnnxNode& node, const Operations& operations) const;
   // The bias of a product comes from a parameter, or is zeros where the program has none.
   std::string constant_bias(const onnx_file::OnnxNode& node) const;

@@ -151,6 +151,22 @@ std::string FileWiring::difference(std::size_t number, const IsSaturated& is_sat
   return "";
 }
 
+bool FileWiring::reads_one_of_several(std::size_t number) const {
+  const OnnxNode& node = *nodes_[number];
+  if (!placed_[number].is_certain || node.inputs.size() != 2) return false;
+  const Source one = source_of(node.inputs[0]), other = source_of(node.inputs[1]);
+  const auto is_whole = [](const Source& source) {
+    return source.is_certain && source.is_arithmetic && !source.is_split;
+  };
+  if (!is_whole(one) || !is_whole(other) || one.operations != other.operations) return false;
+  const std::vector<std::int32_t>& own = placed_[number].own_operations();
+  const auto is_own = [&](std::int32_t operation) { return std::ranges::find(own, operation) != own.end(); };
+  if (std::ranges::any_of(one.operations, is_own)) return false;
+  auto sources = program_.sources_of(own);
+  std::erase_if(sources, is_own);
+  return sources.size() > 1;
+}
+
 bool FileWiring::is_dropped(std::int32_t operation, const IsSaturated& is_saturated) const {
   std::set<std::int32_t> roles;
   for (const std::int32_t source : program_.sources_of({operation})) roles.insert(program_.role_of(source));
@@ -170,14 +186,8 @@ bool FileWiring::is_dropped(std::int32_t operation, const IsSaturated& is_satura
   return false;
 }
 
-std::string FileWiring::other_rows(std::size_t number) const {
+std::string_view FileWiring::rows_of(const OnnxNode& node) const {
   static const std::set<std::string_view> keeping = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"};
-  const OnnxNode& node = *nodes_[number];
-  const bool is_embedding = (node.op_type == "Gather" || node.op_type == "GatherBlockQuantized") &&
-                            node.inputs.size() > 1 && tensors_.find(node.inputs[0]) != no_tensor;
-  if (!is_embedding) return "";
-  const auto sources = program_.sources_of(placed_[number].own_operations());
-  if (std::ranges::none_of(sources, [](std::int32_t source) { return source < 0; })) return "";
   std::string_view value = node.inputs[1];
   constexpr int longest = 100;  // a chain of movements
   for (int steps = 0; steps < longest; ++steps) {
@@ -189,6 +199,17 @@ std::string FileWiring::other_rows(std::size_t number) const {
     if (!keeps || maker->inputs.empty()) break;
     value = maker->inputs[0];
   }
+  return value;
+}
+
+std::string FileWiring::other_rows(std::size_t number) const {
+  const OnnxNode& node = *nodes_[number];
+  const bool is_embedding = (node.op_type == "Gather" || node.op_type == "GatherBlockQuantized") &&
+                            node.inputs.size() > 1 && tensors_.find(node.inputs[0]) != no_tensor;
+  if (!is_embedding) return "";
+  const auto sources = program_.sources_of(placed_[number].own_operations());
+  if (std::ranges::none_of(sources, [](std::int32_t source) { return source < 0; })) return "";
+  const std::string_view value = rows_of(node);
   const auto input = inputs_.find(value);
   const bool is_read = input != inputs_.end() && sources.contains(Wiring::of_input(input->second));
   return is_read ? "" : "chooses rows by '" + printable(value) + "', the program by one of its inputs";

@@ -57,9 +57,14 @@ class FileWiring {
   // operation that `is_saturated` accepts.
   using IsSaturated = std::function<bool(const onnx_file::OnnxNode& quantiser, std::int32_t operation)>;
   std::string difference(std::size_t node, const IsSaturated& is_saturated) const;
+  // Returns true for a node whose two operands are results of one operation, of those that its operations read, where
+  // they read results of others as well.
+  bool reads_one_of_several(std::size_t node) const;
   // Returns what the rows of a table are chosen by, if the program chooses them by one of its inputs and the file by
   // anything else; "" otherwise.
   std::string other_rows(std::size_t node) const;
+  // Returns the value by which a node chooses rows, before nodes that keep it. Requires two inputs.
+  std::string_view rows_of(const onnx_file::OnnxNode& node) const;
   // Returns true if a quantiser that reads the result of a node before the operation stands for it.
   bool is_dropped(std::int32_t operation, const IsSaturated& is_saturated) const;
 

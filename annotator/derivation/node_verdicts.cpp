@@ -20,6 +20,7 @@
 #include "annotator/derivation/parameter_places.h"
 #include "annotator/derivation/parts_read.h"
 #include "annotator/derivation/placing.h"
+#include "annotator/derivation/row_fit.h"
 #include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
 #include "annotator/derivation/stated_numbers.h"
@@ -77,6 +78,20 @@ bool coarsens(const OnnxNode& node) {
   return to != DType::undefined && is_floating(to) && size_of(to) == 1;
 }
 
+// Returns true for a conversion to a float of 16 bits in a file without tensors of that dtype, whose outputs have
+// another one: it only loses precision.
+bool rounds_alone(const OnnxNode& node, const onnx_file::OnnxGraph& graph, const FileTensors& tensors,
+                  const OperationForms& operations) {
+  const DType to = conversion_of(node);
+  if ((to != DType::float16 && to != DType::bfloat16) || node.outputs.empty() || operations.converts_to(to))
+    return false;
+  const auto& outputs = graph.outputs;
+  const bool is_output = std::ranges::find(outputs, node.outputs[0], &onnx_file::OnnxValue::name) != outputs.end();
+  return !is_output && std::ranges::none_of(tensors.all(), [&](const FileTensor& tensor) {
+    return from_onnx(tensor.tensor->data_type) == to;
+  });
+}
+
 // The caches of a language model are no results of the recorded call, unless it had caches as well.
 void compare_outputs(const onnx_file::OnnxGraph& graph, const WrittenOut& written, const Wiring& program,
                      const FileWiring& file, std::vector<std::string>& differences) {
@@ -130,6 +145,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   match::MatchReport report = match_model(model, reference);
   const OperationForms operations(forms);
   const AttentionFit attentions(forms);
+  MaskFit masks(model.graph, written, tensors, contents);
   const Wiring wiring(program, forms);
   Sizes sizes(tensors, derivations);
   std::vector<NodeVerdict> size_verdicts;
@@ -138,10 +154,13 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
                             .run(report, size_verdicts, model.graph, written);
   std::vector<Placed>& placed = placement.placed;
   const FileWiring file(nodes, model.graph, written, wiring, tensors, placed);
-  const auto products = [&](std::string_view value) {
-    return products_before(value, tensors, placement.packed,
-                           [&](const OnnxNode& node) { return file.certain_operations_of(node); });
-  };
+  const AttentionFit::Operands operands = {
+      .products =
+          [&](std::string_view value) {
+            return products_before(value, tensors, placement.packed,
+                                   [&](const OnnxNode& node) { return file.certain_operations_of(node); });
+          },
+      .first_rows = [&](std::string_view value) { return first_rows_before(value, tensors, derivations); }};
   const Saturation saturation(tensors, contents);
   const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
     const auto bounds = bounds_of(operations, operation);
@@ -151,6 +170,12 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   const PartsRead parts(operations, tensors, contents);
   const auto makers_of = [&](std::string_view value) { return file.certain_makers_of(value); };
   const Contradictions contradictions(operations, tensors, derivations, contents);
+  const RowFit rows(model.graph, written, tensors, contents, forms);
+  const auto other_rows_of = [&](std::size_t i) -> std::string {
+    const auto same = rows.same_rows(*nodes[i], placed[i].operations);
+    if (same && !*same) return "chooses other rows than the program";
+    return same && file.rows_of(*nodes[i]) == "position_ids" ? "" : file.other_rows(i);
+  };
   const Surplus surplus(nodes, placed, operations, tensors);
   std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -163,22 +188,29 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       finding.verdict = NodeVerdict::movement;
     } else if (chooses || (!is_size && (coarsens(*nodes[i]) || (truncates(*nodes[i]) && file.reads_numbers(i))))) {
       finding.remark = own.empty() ? "the program has no such operation" : misfit(*nodes[i], own, reference);
-      if (finding.remark.empty()) finding.remark = file.other_rows(i);
+      if (finding.remark.empty()) finding.remark = other_rows_of(i);
       finding.verdict = NodeVerdict::operation;
+    } else if (!is_size && rounds_alone(*nodes[i], model.graph, tensors, operations)) {
+      finding.remark = "rounds to a dtype in which neither the file nor the program computes";
     } else if (is_movement(nodes[i]->op_type) || is_rescaling(*nodes[i], tensors)) {
       finding.verdict = own.empty() ? NodeVerdict::movement : NodeVerdict::operation;
       finding.remark = unknown_domain(*nodes[i]);
     } else if (!own.empty() && !is_size) {
       // Exporters compute sizes in ways of their own.
       finding.remark = misfit(*nodes[i], own, reference);
-      if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own);
-      if (finding.remark.empty()) finding.remark = attentions.difference(*nodes[i], own, tensors, products);
+      if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own, written.drafted.contains(i));
+      if (finding.remark.empty())
+        finding.remark =
+            attentions.difference(*nodes[i], own, tensors, operands, written.drafted.contains(i), masks, written);
       if (finding.remark.empty()) finding.remark = attribute_difference(*nodes[i], own, operations, opset_of(model));
       if (finding.remark.empty()) finding.remark = order.difference(*nodes[i], own, makers_of);
       if (finding.remark.empty()) finding.remark = parts.difference(*nodes[i], own);
       if (finding.remark.empty())
         finding.remark = unstated_number(*nodes[i], own, operations, tensors, derivations, contents);
-      if (finding.remark.empty()) finding.remark = file.other_rows(i);
+      if (finding.remark.empty()) finding.remark = other_rows_of(i);
+      const bool reads_twice = nodes[i]->op_type == "Add" && file.reads_one_of_several(i);
+      if (finding.remark.empty() && reads_twice)
+        finding.remark = "adds two results of one operation, unlike the program";
       if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
       finding.verdict = NodeVerdict::operation;
@@ -186,6 +218,16 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (written.unread.contains(i)) finding.remark = "has inputs or attributes that are not compared";
     if (!finding.remark.empty()) finding.verdict = NodeVerdict::unaccounted;
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
+  }
+  std::set<const OnnxNode*> equal_masks;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (attentions.mask_difference(*nodes[i], placed[i].operations, written.drafted.contains(i), masks) == "")
+      equal_masks.insert(nodes[i]);
+  }
+  for (const std::size_t i : nodes_of_masks(nodes, equal_masks, model.graph, tensors)) {
+    if (is_opaque(*nodes[i], model)) continue;
+    findings[i].remark.clear();
+    if (findings[i].verdict == NodeVerdict::unaccounted) findings[i].verdict = NodeVerdict::operation;
   }
   compare_outputs(model.graph, written, wiring, file, differences);
   const auto angles = written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(operations, wiring);

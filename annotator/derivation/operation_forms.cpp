@@ -106,4 +106,13 @@ std::int64_t OperationForms::count(std::int32_t operation, std::uint16_t op_clas
   return largest;
 }
 
+bool OperationForms::converts_to(DType dtype) const {
+  return std::ranges::any_of(forms_, [&](const ProgramForm& form) {
+    return std::ranges::any_of(form.graph->nodes, [&](const graph::GraphNode& node) {
+      return node.op_type == "Cast" && !node.outputs.empty() &&
+             form.graph->values[static_cast<std::size_t>(node.outputs[0])].dtype == dtype;
+    });
+  });
+}
+
 }  // namespace whence::derivation

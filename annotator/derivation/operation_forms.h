@@ -30,6 +30,9 @@ class OperationForms {
 
   // Returns true if a form has an operator of this class for the operation.
   bool has(std::int32_t operation, std::uint16_t op_class) const { return count(operation, op_class) > 0; }
+  // Returns true if a form converts a value to this dtype.
+  bool converts_to(DType dtype) const;
+
   // A node of a form, and where it stands.
   struct FormNode {
     const graph::Graph* graph = nullptr;

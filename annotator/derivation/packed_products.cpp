@@ -153,4 +153,29 @@ std::set<std::int32_t> products_before(std::string_view value, const FileTensors
   return found;
 }
 
+std::set<std::int64_t> first_rows_before(std::string_view value, const FileTensors& tensors,
+                                         const std::vector<Derivation>& derivations) {
+  constexpr std::size_t most = 200;  // nodes between
+  std::set<std::int64_t> found;
+  std::vector<std::string_view> open = {value};
+  for (std::size_t i = 0; i < open.size() && i < most; ++i) {
+    const OnnxNode* const maker = tensors.producer(open[i]);
+    if (maker == nullptr) continue;
+    const TensorNumber weight =
+        multiplies(maker->op_type) && maker->inputs.size() > 1 ? constant_of(maker->inputs[1], tensors) : no_tensor;
+    if (weight == no_tensor) {
+      open.insert(open.end(), maker->inputs.begin(), maker->inputs.end());
+      continue;
+    }
+    const auto& expression = derivations[static_cast<std::size_t>(weight)].expression;
+    const Expression* at = expression ? &*expression : nullptr;
+    while (at != nullptr && !std::holds_alternative<PickStep>(at->step))
+      at = at->inputs.size() == 1 ? &at->inputs[0] : nullptr;
+    const auto* const pick = at == nullptr ? nullptr : std::get_if<PickStep>(&at->step);
+    if (pick == nullptr || pick->runs.size() != 1) return {};
+    found.insert(pick->runs[0].first);
+  }
+  return found;
+}
+
 }  // namespace whence::derivation

@@ -44,4 +44,9 @@ std::set<std::int32_t> products_before(
     std::string_view value, const FileTensors& tensors, const PackedProducts& packed,
     const std::function<std::vector<std::int32_t>(const onnx_file::OnnxNode&)>& operations_of);
 
+// Returns the first rows of parameters that the weights of the nearest products before a value hold; empty if they are
+// unknown.
+std::set<std::int64_t> first_rows_before(std::string_view value, const FileTensors& tensors,
+                                         const std::vector<Derivation>& derivations);
+
 }  // namespace whence::derivation

@@ -96,11 +96,16 @@ bool PartsRead::are_equal(const Part& a, const Part& b) {
   return are_same(a.start, b.start) && are_same(a.end, b.end) && a.step == b.step;
 }
 
-std::string PartsRead::text_of(const Part& part) {
-  const std::string start = part.start ? std::to_string(*part.start) : "?";
-  const std::string end = !part.end ? "?" : *part.end >= far_end ? "" : std::to_string(*part.end);
-  std::string text = start + ":" + end + (part.step == 1 ? "" : ":" + std::to_string(part.step));
-  return part.size ? text + " of " + std::to_string(*part.size) : text;
+std::string PartsRead::text_of(const Parts& parts) {
+  std::string text;
+  for (const Part& part : parts) {
+    const std::string start = part.start ? std::to_string(*part.start) : "?";
+    const std::string end = !part.end ? "?" : *part.end >= far_end ? "" : std::to_string(*part.end);
+    text += (text.empty() ? "" : ", in ") + start + ":" + end;
+    if (part.step != 1) text += ":" + std::to_string(part.step);
+    if (part.size) text += " of " + std::to_string(*part.size);
+  }
+  return text;
 }
 
 std::optional<Integers> PartsRead::integers(const OnnxNode& node, std::size_t slot) const {
@@ -203,9 +208,12 @@ std::string PartsRead::difference(const OnnxNode& node, const std::vector<std::i
     std::string other;
     const auto compare = [&](const OperationForms::FormNode& form, graph::GraphValueId input) {
       const auto ours = parts_of(*form.graph, input);
-      if (!ours || ours->size() != theirs->size()) return;
-      is_equal = is_equal || std::ranges::equal(*ours, *theirs, are_equal);
-      other = text_of(ours->front());
+      if (!ours || ours->empty()) return;
+      // Products that one side joins are parts of a value there only, before the others.
+      const std::size_t common = std::min(ours->size(), theirs->size());
+      is_equal = is_equal || std::equal(ours->begin(), ours->begin() + static_cast<std::ptrdiff_t>(common),
+                                        theirs->begin(), are_equal);
+      other = text_of(*ours);
     };
     forms_.for_each_node(operations, [&](const OperationForms::FormNode& form) {
       const auto& inputs = form.node->inputs;
@@ -217,7 +225,7 @@ std::string PartsRead::difference(const OnnxNode& node, const std::vector<std::i
       // Within one operation, exporters choose the steps: the scale of an attention may be at query or key.
       for (const graph::GraphValueId input : inputs) compare(form, input);
     });
-    if (!is_equal && !other.empty()) return "reads elements " + text_of(theirs->front()) + ", in the program " + other;
+    if (!is_equal && !other.empty()) return "reads elements " + text_of(*theirs) + ", in the program " + other;
   }
   return "";
 }

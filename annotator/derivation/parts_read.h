@@ -43,7 +43,7 @@ class PartsRead {
   static std::optional<Part> sliced(const std::vector<std::optional<std::vector<std::int64_t>>>& numbers);
   static Part split(const std::vector<std::int64_t>& sizes, std::size_t place);
   static bool are_equal(const Part& a, const Part& b);
-  static std::string text_of(const Part& part);
+  static std::string text_of(const Parts& parts);
   std::optional<std::vector<std::int64_t>> integers(const onnx_file::OnnxNode& node, std::size_t slot) const;
 
   const OperationForms& forms_;

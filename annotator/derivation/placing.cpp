@@ -103,12 +103,23 @@ void Placing::ask_wiring(const std::vector<NodeVerdict>& sizes, const onnx_file:
   }
 }
 
+// Returns true for a choice from a table that other operations read than these.
+bool Placing::reads_another_table(const OnnxNode& node, const std::vector<std::int32_t>& operations) const {
+  if (node.op_type != "Gather" || node.inputs.size() != 2) return false;
+  const auto readers = readers_of_parameter(node.inputs[0], tensors_, derivations_, reference_);
+  return !readers.empty() && fits(node, readers) && std::ranges::none_of(readers, [&](std::int32_t reader) {
+    return std::ranges::find(operations, reader) != operations.end();
+  });
+}
+
 void Placing::place_by_parameter(std::size_t number, NodeVerdict size_verdict) {
   const OnnxNode& node = *nodes_[number];
   Placed& place = placed()[number];
   const bool chooses = size_verdict == NodeVerdict::movement && !is_movement(node.op_type);
-  const bool is_placed = !place.operations.empty() && (!chooses || fits(node, place.operations));
-  if (is_placed || (!chooses && !multiplies(node.op_type))) return;
+  const bool is_placed = !place.operations.empty() && (!chooses || fits(node, place.operations)) &&
+                         !reads_another_table(node, place.operations);
+  const bool is_table = node.op_type == "Gather";
+  if (is_placed || (!chooses && !is_table && !multiplies(node.op_type))) return;
   for (const std::string_view input : node.inputs) {
     const auto readers = readers_of_parameter(input, tensors_, derivations_, reference_);
     const bool is_found = !readers.empty() && fits(node, readers);

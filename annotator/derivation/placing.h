@@ -52,6 +52,7 @@ class Placing {
   void ask_wiring(const std::vector<NodeVerdict>& sizes, const onnx_file::OnnxGraph& graph, const WrittenOut& written);
   // Places a choice of rows or a product at the operations that read its parameter.
   void place_by_parameter(std::size_t node, NodeVerdict size_verdict);
+  bool reads_another_table(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations) const;
   // Adds the operation that an operator of ONNX Runtime computes by its attribute `activation`.
   void add_fused_activation(std::size_t node);
 

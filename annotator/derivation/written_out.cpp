@@ -1,7 +1,6 @@
 #include "annotator/derivation/written_out.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -10,6 +9,8 @@
 
 #include <onnx/onnx_pb.h>
 
+#include "annotator/derivation/drafted_nodes.h"
+#include "annotator/derivation/packed_products.h"
 #include "annotator/onnx_file/node_attributes.h"
 #include "annotator/onnx_file/summary_of_bytes.h"
 #include "schema/element_count.h"
@@ -38,7 +39,9 @@ std::optional<AttentionInputs> cache_of(const OnnxNode& node) {
 
 class Writer {
  public:
-  explicit Writer(const OnnxSummary& model) : model_(model) {
+  explicit Writer(const OnnxSummary& model)
+      : model_(model),
+        draft_([this](std::string_view name) { return readers_.contains(name) || makers_.contains(name); }) {
     for (const OnnxNode& node : model.graph.nodes) {
       for (const std::string_view output : node.outputs) makers_.emplace(output, &node);
       for (const std::string_view input : node.inputs) ++readers_[input];
@@ -56,23 +59,22 @@ class Writer {
     WrittenOut written;
     std::vector<std::size_t> counts;  // of the nodes that replace each node; 0: the node stays
     for (const OnnxNode& node : model_.graph.nodes) {
-      const int before = draft_.graph().node_size();
+      const std::size_t before = draft_.size();
       write(node);
-      counts.push_back(static_cast<std::size_t>(draft_.graph().node_size() - before));
+      counts.push_back(draft_.size() - before);
       find_cache(node, written.caches);
     }
     written.angles = angles_;
+    written.rotations = rotations_;
     if (!in_order(written.caches)) written.caches.clear();
-    if (draft_.graph().node_size() > 0 || !unread_.empty()) replace(counts, written);
+    if (draft_.size() > 0 || !unread_.empty()) replace(counts, written);
     return written;
   }
 
  private:
   void replace(const std::vector<std::size_t>& counts, WrittenOut& written) {
-    draft_.set_ir_version(model_.ir_version);
-    draft_.mutable_graph()->set_name("written out");
     OnnxSummary model = model_;
-    const OnnxSummary drafted = onnx_file::summary_of_bytes(model_.file, draft_.SerializeAsString());
+    const OnnxSummary drafted = onnx_file::summary_of_bytes(model_.file, draft_.bytes(model_.ir_version));
     model.file = drafted.file;
     auto& nodes = model.graph.nodes;
     nodes.clear();
@@ -84,6 +86,7 @@ class Writer {
       for (const OnnxGraph& body : node.subgraphs) nested += onnx_file::all_nodes(body).size();
       if (counts[i] > 0) {
         const auto end = next + static_cast<std::ptrdiff_t>(counts[i]);
+        for (std::size_t j = 0; j < counts[i]; ++j) written.drafted.insert(written.nodes.size() + j);
         std::copy(next, end, std::back_inserter(nodes));
         next = end;
         written.nodes.insert(written.nodes.end(), counts[i], place);
@@ -97,51 +100,6 @@ class Writer {
     written.model = std::make_shared<const OnnxSummary>(std::move(model));
   }
 
-  // Adds a node of the draft and returns its first output.
-  std::string add(std::string_view op_type, const std::vector<std::string>& inputs, std::string output = "",
-                  std::string_view name = "") {
-    onnx::NodeProto& node = *draft_.mutable_graph()->add_node();
-    node.set_op_type(std::string(op_type));
-    node.set_name(std::string(name));
-    for (const std::string& input : inputs) node.add_input(input);
-    if (output.empty()) output = new_name();
-    node.add_output(output);
-    return output;
-  }
-  onnx::NodeProto& last() { return *draft_.mutable_graph()->mutable_node(draft_.graph().node_size() - 1); }
-  std::string new_name() {
-    std::string name;
-    do {
-      name = "written out " + std::to_string(++names_);
-    } while (readers_.contains(name) || makers_.contains(name));
-    return name;
-  }
-
-  // Copies an attribute of the fused node to the last node.
-  void copy_attribute(const OnnxNode& from, std::string_view name, std::string_view as) {
-    for (const onnx_file::OnnxAttribute& attribute : from.attributes) {
-      if (attribute.name != name) continue;
-      onnx::AttributeProto& copy = *last().add_attribute();
-      copy.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size()));
-      copy.set_name(std::string(as));
-    }
-  }
-  void set_integer(std::string_view name, std::int64_t number) {
-    onnx::AttributeProto& attribute = *last().add_attribute();
-    attribute.set_name(std::string(name));
-    attribute.set_type(onnx::AttributeProto::INT);
-    attribute.set_i(number);
-  }
-  std::optional<float> float_attribute(const OnnxNode& node, std::string_view name) const {
-    for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
-      onnx::AttributeProto message;
-      if (attribute.name == name &&
-          message.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size())))
-        return message.f();
-    }
-    return std::nullopt;
-  }
-
   static std::string input(const OnnxNode& node, std::size_t slot) {
     return slot < node.inputs.size() ? std::string(node.inputs[slot]) : std::string();
   }
@@ -150,47 +108,65 @@ class Writer {
   }
 
   void write(const OnnxNode& node) {
-    if (is(node, "SkipSimplifiedLayerNormalization")) write_skip_norm(node);
+    if (is(node, "SkipSimplifiedLayerNormalization") && !write_skip_norm(node, false)) unread_.insert(&node);
+    if (is(node, "SkipLayerNormalization") && !write_skip_norm(node, true)) unread_.insert(&node);
     if (is(node, "GroupQueryAttention") && !write_group_query(node)) unread_.insert(&node);
     if (is(node, "RotaryEmbedding") || (node.op_type == "RotaryEmbedding" && node.domain.empty())) write_rotary(node);
   }
 
-  // Outputs 0 and 3: the norm, and the sum before it.
-  void write_skip_norm(const OnnxNode& node) {
-    constexpr std::size_t bias = 3, sum_output = 3;
-    std::string sum = output(node, sum_output);
-    const std::string addend = input(node, bias);
-    if (!addend.empty()) {
-      sum = add("Add", {add("Add", {input(node, 0), input(node, 1)}), addend}, sum);
-    } else {
-      sum = add("Add", {input(node, 0), input(node, 1)}, sum);
-    }
-    add("SimplifiedLayerNormalization", {sum, input(node, 2)}, output(node, 0), node.name);
-    copy_attribute(node, "epsilon", "epsilon");
+  // Returns true if a value is read, by a node or by who runs the model.
+  bool is_read(const std::string& value) const {
+    return !value.empty() && (readers_.contains(value) || outputs_.contains(value));
+  }
+  bool is_product(const std::string& value) const {
+    const auto found = makers_.find(value);
+    return found != makers_.end() && multiplies(found->second->op_type);
   }
 
-  // Writes the rotation of pairs of elements that are half a head apart, as transformers does.
-  std::string rotate(const std::string& value, const std::string& cosine, const std::string& sine,
-                     const std::string& result = "") {
-    const std::string first = add("Split", {value});
-    const std::string second = new_name();
-    last().add_output(second);
-    const std::string turned = add("Concat", {add("Neg", {second}), first});
-    return add("Add", {add("Mul", {value, cosine}), add("Mul", {turned, sine})}, result);
+  // Inputs: value, skip, weight, with a mean also the shift, bias. Outputs: the norm, mean and deviation, the sum
+  // before it.
+  bool write_skip_norm(const OnnxNode& node, bool has_mean) {
+    constexpr std::size_t sum_output = 3;
+    if (is_read(output(node, 1)) || is_read(output(node, 2))) return false;
+    std::string value = input(node, 0), skip = input(node, 1);
+    if (const std::string bias = input(node, has_mean ? 4 : 3); !bias.empty()) {
+      // The bias of the product before it is added first.
+      if (is_product(skip) && !is_product(value)) std::swap(value, skip);
+      value = draft_.add("Add", {value, bias});
+    }
+    std::vector<std::string> inputs = {draft_.add("Add", {value, skip}, output(node, sum_output)), input(node, 2)};
+    if (has_mean && !input(node, 3).empty()) inputs.push_back(input(node, 3));
+    draft_.add(has_mean ? "LayerNormalization" : "SimplifiedLayerNormalization", inputs, output(node, 0), node.name);
+    constexpr float default_epsilon = 1e-12F;
+    draft_.set("epsilon", static_cast<float>(onnx_file::number_attribute(node, "epsilon").value_or(default_epsilon)));
+    return true;
+  }
+
+  // Returns the columns of a table, perhaps after rows were chosen; 0 if they are unknown.
+  std::int64_t columns_of(std::string_view table) const {
+    if (const OnnxNode* const choice = maker(table, "Gather"); choice != nullptr && !choice->inputs.empty())
+      table = choice->inputs[0];
+    const auto tensor = tensors_.find(table);
+    return tensor == tensors_.end() || tensor->second->dims.empty() ? 0 : tensor->second->dims.back();
   }
 
   void write_rotary(const OnnxNode& node) {
     const bool is_of_runtime = is(node, "RotaryEmbedding");
-    if (onnx_file::integer_attribute(node, "interleaved", 0) != 0) return;
     const std::string positions = input(node, is_of_runtime ? 1 : 3);
     const std::size_t slot = is_of_runtime ? 2 : 1;
     std::string cosine = input(node, slot), sine = input(node, slot + 1);
     if (node.inputs.size() > slot + 1) angles_.insert({node.inputs[slot], node.inputs[slot + 1]});
     if (!positions.empty()) {
-      cosine = add("Gather", {cosine, positions});
-      sine = add("Gather", {sine, positions});
+      cosine = draft_.add("Gather", {cosine, positions});
+      sine = draft_.add("Gather", {sine, positions});
     }
-    rotate(input(node, 0), cosine, sine, output(node, 0));
+    if (!node.outputs.empty()) {
+      rotations_[node.outputs[0]] = {.heads = onnx_file::integer_attribute(node, "num_heads", 0),
+                                     .rotated = onnx_file::integer_attribute(node, "rotary_embedding_dim", 0),
+                                     .columns = columns_of(input(node, slot))};
+    }
+    const bool turns_neighbours = onnx_file::integer_attribute(node, "interleaved", 0) != 0;
+    draft_.rotate(input(node, 0), cosine, sine, turns_neighbours, output(node, 0));
   }
 
   // Inputs: query, key, value, their caches, two lengths, tables of angles, positions.
@@ -203,35 +179,42 @@ class Writer {
     if (!positions_input.empty() && !inputs_.contains(positions_input)) return false;
     const bool rotates = onnx_file::integer_attribute(node, "do_rotary", 0) != 0;
     if (rotates && node.inputs.size() <= cosines + 1) return false;
-    const bool is_plain = onnx_file::integer_attribute(node, "rotary_interleaved", 0) == 0 &&
-                          onnx_file::integer_attribute(node, "local_window_size", -1) == -1 &&
-                          onnx_file::integer_attribute(node, "smooth_softmax", 0) <= 0 &&
-                          float_attribute(node, "softcap").value_or(0) == 0;
+    static const std::set<std::string_view> known = {
+        "do_rotary", "kv_num_heads", "local_window_size", "num_heads", "rotary_interleaved", "scale", "smooth_softmax"};
+    const bool is_plain =
+        onnx_file::integer_attribute(node, "smooth_softmax", 0) <= 0 &&
+        std::ranges::all_of(node.attributes, [&](const onnx_file::OnnxAttribute& attribute) {
+          return known.contains(attribute.name) || onnx_file::number_attribute(node, attribute.name) == 0.0;
+        });
     const auto mask = is_plain ? counted_mask(input(node, lengths), input(node, total)) : std::nullopt;
     if (!mask) return false;
     std::string query = input(node, 0), key = input(node, 1), value = input(node, 2);
     if (key.empty() && value.empty()) {
-      query = add("Split", {query});
-      key = new_name(), value = new_name();
-      last().add_output(key);
-      last().add_output(value);
+      query = draft_.add("Split", {query});
+      // Its parts have other sizes, unless there are as many heads of keys.
+      draft_.copy_attribute(node, "num_heads", "split");
+      key = draft_.new_name(), value = draft_.new_name();
+      draft_.add_output(key);
+      draft_.add_output(value);
     }
     if (rotates) {
       std::string positions = input(node, positions_slot);
-      if (positions.empty()) positions = add("Shape", {query});
+      if (positions.empty()) positions = draft_.add("Shape", {query});
       angles_.insert({node.inputs[cosines], node.inputs[cosines + 1]});
-      const std::string cosine = add("Gather", {input(node, cosines), positions});
-      const std::string sine = add("Gather", {input(node, cosines + 1), positions});
-      query = rotate(query, cosine, sine);
-      key = rotate(key, cosine, sine);
+      const std::string cosine = draft_.add("Gather", {input(node, cosines), positions});
+      const std::string sine = draft_.add("Gather", {input(node, cosines + 1), positions});
+      const bool turns_neighbours = onnx_file::integer_attribute(node, "rotary_interleaved", 0) != 0;
+      query = draft_.rotate(query, cosine, sine, turns_neighbours);
+      key = draft_.rotate(key, cosine, sine, turns_neighbours);
     }
-    add("Attention", {query, key, value, *mask, input(node, 3), input(node, 4)}, output(node, 0), node.name);
-    last().add_output(output(node, 1));
-    last().add_output(output(node, 2));
-    copy_attribute(node, "scale", "scale");
-    copy_attribute(node, "num_heads", "q_num_heads");
-    copy_attribute(node, "kv_num_heads", "kv_num_heads");
-    set_integer("is_causal", 1);
+    draft_.add("Attention", {query, key, value, *mask, input(node, 3), input(node, 4)}, output(node, 0), node.name);
+    draft_.add_output(output(node, 1));
+    draft_.add_output(output(node, 2));
+    draft_.copy_attribute(node, "scale", "scale");
+    draft_.copy_attribute(node, "num_heads", "q_num_heads");
+    draft_.copy_attribute(node, "kv_num_heads", "kv_num_heads");
+    draft_.copy_attribute(node, "local_window_size", "local_window_size");
+    draft_.set("is_causal", std::int64_t{1});
     return true;
   }
 
@@ -244,9 +227,14 @@ class Writer {
   }
 
   bool is_number(std::string_view value, std::int64_t number) const {
-    if (const OnnxNode* const constant = maker(value, "Constant");
-        constant != nullptr && onnx_file::integer_attribute(*constant, "value_int", 0) == number)
-      return true;
+    if (const OnnxNode* const constant = maker(value, "Constant"); constant != nullptr) {
+      for (const onnx_file::OnnxAttribute& attribute : constant->attributes) {
+        onnx::AttributeProto message;
+        if (!message.ParseFromArray(attribute.message.data(), static_cast<int>(attribute.message.size()))) continue;
+        if (attribute.name == "value_int") return message.i() == number;
+        if (attribute.name == "value_ints") return message.ints_size() == 1 && message.ints(0) == number;
+      }
+    }
     const auto found = tensors_.find(value);
     if (found == tensors_.end()) return false;
     onnx::TensorProto message;
@@ -309,14 +297,14 @@ class Writer {
   }
 
   const OnnxSummary& model_;
-  onnx::ModelProto draft_;
-  int names_ = 0;
+  DraftedNodes draft_;
   std::map<std::string_view, const OnnxNode*> makers_;
   std::map<std::string_view, int> readers_;
   std::map<std::string_view, const onnx_file::OnnxTensor*> tensors_;
   std::set<std::string_view> inputs_, outputs_;
   std::set<const OnnxNode*> lengths_, unread_;
   std::set<std::string_view> angles_;
+  std::map<std::string_view, Rotation> rotations_;
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -19,13 +21,22 @@ struct CachePair {
   std::string_view past, present;
 };
 
+// A rotation by an operator of its own, as that states it.
+struct Rotation {
+  std::int64_t heads = 0;    // 0: not stated
+  std::int64_t rotated = 0;  // elements of each head; 0: all
+  std::int64_t columns = 0;  // of its table of angles, one for two elements; 0: unknown
+};
+
 struct WrittenOut {
   // Null if the file has no such operators. Its tensors are in the order of the file's.
   std::shared_ptr<const onnx_file::OnnxSummary> model = {};
   std::vector<std::size_t> nodes = {};  // by node of all_nodes(model->graph): its place in those of the file
   std::vector<CachePair> caches = {};
-  std::set<std::size_t> unread = {};       // nodes that stay although their operator is one of these
-  std::set<std::string_view> angles = {};  // values that rotary embeddings read as cosines and sines
+  std::set<std::size_t> drafted = {};                   // nodes that stand in the place of another
+  std::set<std::size_t> unread = {};                    // nodes that stay although their operator is one of these
+  std::map<std::string_view, Rotation> rotations = {};  // by their results
+  std::set<std::string_view> angles = {};               // values that rotary embeddings read as cosines and sines
 };
 
 // Returns the file written out, without the nodes that only count the tokens of the attention mask. A fused node stays

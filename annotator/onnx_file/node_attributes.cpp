@@ -1,5 +1,7 @@
 #include "annotator/onnx_file/node_attributes.h"
 
+#include <bit>
+
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/wire_in.h"
 
@@ -14,6 +16,19 @@ std::int64_t integer_attribute(const OnnxNode& node, std::string_view name, std:
     }
   }
   return otherwise;
+}
+
+std::optional<double> number_attribute(const OnnxNode& node, std::string_view name) {
+  const Place place{.stage = "read"};
+  for (const OnnxAttribute& attribute : node.attributes) {
+    if (attribute.name != name) continue;
+    for (const wire::Field& field : wire::Fields(attribute.message, place)) {
+      if (field.is_varint(proto::attribute::i)) return static_cast<double>(static_cast<std::int64_t>(field.value));
+      if (field.number == proto::attribute::f && field.type == wire::WireType::fixed32)
+        return std::bit_cast<float>(static_cast<std::uint32_t>(field.value));
+    }
+  }
+  return std::nullopt;
 }
 
 std::string_view text_attribute(const OnnxNode& node, std::string_view name) {

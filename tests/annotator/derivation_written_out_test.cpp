@@ -1,10 +1,13 @@
 // Tests how fused operators are written as the nodes that they stand for.
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "annotator/derivation/written_out.h"
+#include "annotator/onnx_file/node_attributes.h"
 #include "tests/annotator/parsed_model.h"
 
 namespace whence::derivation {
@@ -55,6 +58,52 @@ agraph (float[2,4] x, float[2,4] z) => (float[2,4] y) <float[4] weight> {
   EXPECT_EQ(written.model->graph.nodes[2].inputs[0], "sum");
 }
 
+// A norm after a product with a bias.
+constexpr const char* norm = R"(
+agraph (float[2,4] x, float[2,4] z) => (float[2,4] y, float[2,4] sum)
+  <float[4,4] matrix, float[4] weight, float[4] shift, float[4] bias> {
+  a = MatMul(z, matrix)
+  y, , , sum = com.microsoft.SkipLayerNormalization(x, a, weight, shift, bias)
+})";
+
+TEST_F(WrittenOutTest, AddsTheBiasToTheProductBeforeTheNorm) {
+  const WrittenOut written = write_out(summary(norm));
+  EXPECT_EQ(operators(written), (std::vector<std::string>{"MatMul", "Add", "Add", "LayerNormalization"}));
+  const auto& nodes = written.model->graph.nodes;
+  EXPECT_EQ(nodes[1].inputs, (std::vector<std::string_view>{"a", "bias"}));
+  EXPECT_EQ(nodes[2].inputs[1], "x");
+  EXPECT_EQ(nodes[2].outputs[0], "sum");
+  EXPECT_EQ(nodes[3].inputs, (std::vector<std::string_view>{"sum", "weight", "shift"}));
+  EXPECT_EQ(written.drafted, (std::set<std::size_t>{1, 2, 3}));
+}
+
+TEST_F(WrittenOutTest, StatesTheEpsilonThatTheOperatorHasByDefault) {
+  const WrittenOut written = write_out(summary(norm));
+  EXPECT_EQ(onnx_file::number_attribute(written.model->graph.nodes[3], "epsilon"), static_cast<double>(1e-12F));
+}
+
+TEST_F(WrittenOutTest, LeavesANormWhoseMeanIsRead) {
+  std::string text = norm;
+  text.replace(text.find("y, , , sum"), 10, "y, mean, , sum");
+  text.replace(text.find("float[2,4] sum"), 14, "float[2,4] sum, float[2,1] mean");
+  EXPECT_EQ(write_out(summary(text)).unread, std::set<std::size_t>{1});
+}
+
+TEST_F(WrittenOutTest, TurnsNeighboursBySlices) {
+  std::string text = attention;
+  text.replace(text.find("do_rotary = 1"), 13, "do_rotary = 1, rotary_interleaved = 1");
+  const WrittenOut written = write_out(summary(text));
+  EXPECT_EQ(std::ranges::count(operators(written), "Slice"), 4);
+  EXPECT_EQ(std::ranges::count(operators(written), "Split"), 1);  // of the packed product
+}
+
+TEST_F(WrittenOutTest, KeepsTheWindowOfAnAttention) {
+  std::string text = attention;
+  text.replace(text.find("do_rotary = 1"), 13, "do_rotary = 1, local_window_size = 4");
+  const WrittenOut written = write_out(summary(text));
+  EXPECT_EQ(onnx_file::number_attribute(written.model->graph.nodes.back(), "local_window_size"), 4);
+}
+
 TEST_F(WrittenOutTest, CountsNodesInBodies) {
   const WrittenOut written = write_out(summary(R"(
 agraph (bool c, float[2,4] x, float[2,4] z) => (float[2,4] y) <float[4] weight> {
@@ -80,8 +129,9 @@ TEST_F(WrittenOutTest, WritesTheRotationsOfAnAttention) {
 TEST_F(WrittenOutTest, LeavesAnAttentionWhoseMeaningItDoesNotKnow) {
   for (const auto& [old, changed] :
        std::vector<std::pair<std::string, std::string>>{{"int64 one = {1}", "int64 one = {2}"},
-                                                        {"do_rotary = 1", "do_rotary = 1, local_window_size = 4"},
-                                                        {"do_rotary = 1", "do_rotary = 1, rotary_interleaved = 1"},
+                                                        {"do_rotary = 1", "do_rotary = 1, smooth_softmax = 1"},
+                                                        {"do_rotary = 1", "do_rotary = 1, softcap = 30.0"},
+                                                        {"do_rotary = 1", "do_rotary = 1, sliding_window_cache = 1"},
                                                         {"cosines, sines)\n", "cosines)\n"}}) {
     std::string text = attention;
     text.replace(text.find(old), old.size(), changed);

@@ -17,10 +17,10 @@ from command import run
 
 
 class Files:
-    def __init__(self, folder):
+    def __init__(self, folder, kind="llama"):
         self.folder = folder
         self.sidecar = folder / "model.whence.json"
-        self.models = [language_files.model_of(seed) for seed in (0, 1)]
+        self.models = [language_files.model_of(seed, kind) for seed in (0, 1)]
         for seed, model in enumerate(self.models):
             save_file({name: each.contiguous() for name, each in model.state_dict().items()}, self.weights(seed))
         with torch.no_grad(), whence.record(self.sidecar):
@@ -232,6 +232,39 @@ def multiply_logits(graph):
     set_attribute(node, alpha=0.5)
 
 
+def node_of(graph, output):
+    return next(node for node in graph.node if output in node.output)
+
+
+def read_negated(graph):
+    graph.node.insert(list(graph.node).index(node_of(graph, "seen")) + 1, helper.make_node("Not", ["seen"], ["unseen"]))
+    node_of(graph, "seen_rows").input[0] = "unseen"
+
+
+def see_all_tokens(graph):
+    graph.initializer.append(numpy_helper.from_array(np.array([[True]]), "all_seen"))
+    node = node_of(graph, "seen_rows")
+    graph.node.insert(list(graph.node).index(node), helper.make_node("Or", ["seen", "all_seen"], ["each_seen"]))
+    node.input[0] = "each_seen"
+
+
+def transpose_mask(graph):
+    number = list(graph.node).index(node_of(graph, "visible"))
+    graph.node.insert(number, helper.make_node("Transpose", ["earlier"], ["later"], perm=[0, 2, 1]))
+    node_of(graph, "visible").input[1] = "later"
+
+
+def start_at_the_first_token(graph):
+    """A mask that is right without a cache."""
+    graph.initializer.append(numpy_helper.from_array(np.array([0], np.int64), "start"))
+    ends = node_of(graph, "new_counts")
+    ends.input[1], ends.input[2] = "start", "length"
+
+
+def hide_less(graph):
+    edit(graph, "lowest", lambda _: np.float32(-1))
+
+
 def subtract_the_mean(graph):
     norms(graph)[0].op_type = "SkipLayerNormalization"
 
@@ -243,7 +276,22 @@ def round_to_8_bits(graph):
     graph.node.append(helper.make_node("Cast", ["coarse"], ["logits"], to=onnx.TensorProto.FLOAT))
 
 
+def round_between(dtype):
+    def change(graph):
+        node = node_of(graph, "logits")
+        graph.node.remove(node)
+        graph.node.extend([helper.make_node("Cast", ["lm_head"], ["rounded"], to=dtype),
+                           helper.make_node("Cast", ["rounded"], ["logits"], to=onnx.TensorProto.FLOAT)])
+    return change
+
+
+def rotation_of(graph):
+    return next(node for node in graph.node if node.op_type == "RotaryEmbedding")
+
+
 BOTH = {
+    "logits in float16": round_between(onnx.TensorProto.FLOAT16),
+    "logits in bfloat16": round_between(onnx.TensorProto.BFLOAT16),
     "a sum of a value with itself": add_a_value_to_itself,
     "tokens in 8 bits": narrow_ids,
     "tokens in reverse order": reverse_ids,
@@ -277,10 +325,22 @@ SEPARATE = {
     "keys for values": lambda graph: exchange(attentions(graph)[0], 1, 2),
     "later positions": lambda graph: set_attribute(attentions(graph)[0], is_causal=0),
     "no mask": lambda graph: attentions(graph)[0].input.__setitem__(3, ""),
-    "other pairs of elements": lambda graph: set_attribute(
-        next(node for node in graph.node if node.op_type == "RotaryEmbedding"), interleaved=1),
+    "other pairs of elements": lambda graph: set_attribute(rotation_of(graph), interleaved=1),
+    "other heads of a rotation": lambda graph: set_attribute(rotation_of(graph), num_heads=2),
+    "fewer rotated elements": lambda graph: set_attribute(rotation_of(graph), rotary_embedding_dim=8),
 }
-CHANGES = [(form, name, change) for form, own in (("packed", PACKED), ("separate", SEPARATE))
+MASKED = {
+    "a transposed mask": transpose_mask,
+    "exchanged branches": lambda graph: exchange(node_of(graph, "addends"), 1, 2),
+    "rows of the cache": start_at_the_first_token,
+    "positions that are hidden a little": hide_less,
+    "a comparison of the columns with the rows": lambda graph: exchange(node_of(graph, "earlier"), 0, 1),
+    "no positions that are the same": lambda graph: setattr(node_of(graph, "earlier"), "op_type", "Greater"),
+    "positions that only follow padding": lambda graph: setattr(node_of(graph, "visible"), "op_type", "Or"),
+}
+WITH_MASK = {"a negated mask": read_negated, "padding that is seen": see_all_tokens}
+CHANGES = [(form, name, change) for form, own in
+           (("packed", PACKED), ("separate", SEPARATE | WITH_MASK), ("masked", MASKED | WITH_MASK))
            for name, change in {**BOTH, **own}.items()]
 
 
@@ -293,3 +353,46 @@ def test_changes_of_fused_operators_are_found(files, form, change, tmp_path):
     predicate = attest(files, tmp_path / "changed.onnx", 1)
     named = [each for kind in ("tensors", "nodes") for each in predicate[kind] if each["verdict"] == "unaccounted"]
     assert named or predicate["differences"]
+
+
+@pytest.fixture(scope="module", params=["windowed", "neighbours", "joined"])
+def other_files(request, tmp_path_factory):
+    return Files(tmp_path_factory.mktemp(request.param), request.param)
+
+
+# The separate form has no window.
+def test_windows_rotations_of_neighbours_and_joined_weights_are_accounted_for(other_files):
+    is_windowed = "windowed" in other_files.folder.name
+    for form in ("packed",) if is_windowed else language_files.FORMS:
+        attest(other_files, other_files.path(form), 0)
+
+
+def test_a_window_of_another_size_is_found_and_named(tmp_path_factory):
+    files = Files(tmp_path_factory.mktemp("windows"), "windowed")
+    for window in (-1, language_files.WINDOW - 1, language_files.WINDOW + 1):
+        model = onnx.load(files.path("packed"))
+        set_attribute(attentions(model.graph)[1], local_window_size=window)
+        onnx.save(model, files.folder / "changed.onnx")
+        predicate = attest(files, files.folder / "changed.onnx", 1)
+        remarks = [each.get("remark", "") for each in predicate["nodes"] if each["verdict"] == "unaccounted"]
+        assert len(remarks) == 1
+        assert "see" in remarks[0]
+        assert "is_causal" not in remarks[0]
+
+
+def test_a_file_that_turns_halves_is_found_where_the_program_turns_neighbours(tmp_path_factory):
+    files = Files(tmp_path_factory.mktemp("halves"), "neighbours")
+    model = onnx.load(files.path("packed"))
+    set_attribute(attentions(model.graph)[0], rotary_interleaved=0)
+    onnx.save(model, files.folder / "changed.onnx")
+    attest(files, files.folder / "changed.onnx", 1)
+
+
+def test_exchanged_parts_of_a_joined_weight_are_found(tmp_path_factory):
+    files = Files(tmp_path_factory.mktemp("parts"), "joined")
+    model = onnx.load(files.path("separate"))
+    key, value = (node_of(model.graph, f"model.layers.1.self_attn.{name}_proj") for name in "kv")
+    key.input[1], value.input[1] = value.input[1], key.input[1]
+    onnx.save(model, files.folder / "changed.onnx")
+    predicate = attest(files, files.folder / "changed.onnx", 1)
+    assert "Attention" in [each["op_type"] for each in predicate["nodes"] if each["verdict"] == "unaccounted"]

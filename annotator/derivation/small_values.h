@@ -1,0 +1,49 @@
+// Evaluates the values of a file or a program that follow from a few small inputs: masks, positions, sizes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "annotator/derivation/contents.h"
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/graph/graph.h"
+#include "schema/tensor_data.h"
+
+namespace whence::derivation {
+
+// Values of a file by name. Both classes return null for values that follow from anything else, are large, or are
+// computed by operators that they cannot evaluate.
+class FileValues {
+ public:
+  // The tensors and contents must outlive this object.
+  FileValues(const FileTensors& tensors, Contents& contents, std::map<std::string_view, TensorData> inputs);
+
+  const TensorData* of(std::string_view value) { return of(value, 0); }
+
+ private:
+  const TensorData* of(std::string_view value, int depth);
+  std::optional<TensorData> compute(std::string_view value, int depth);
+
+  const FileTensors& tensors_;
+  Contents& contents_;
+  std::map<std::string_view, std::optional<TensorData>> known_;
+};
+
+class ProgramValues {
+ public:
+  // The graph must outlive this object.
+  ProgramValues(const graph::Graph& graph, std::map<graph::GraphValueId, TensorData> inputs);
+
+  const TensorData* of(graph::GraphValueId value) { return of(value, 0); }
+
+ private:
+  const TensorData* of(graph::GraphValueId value, int depth);
+  std::optional<TensorData> compute(graph::GraphValueId value, int depth);
+
+  const graph::Graph& graph_;
+  std::map<graph::GraphValueId, std::optional<TensorData>> known_;
+};
+
+}  // namespace whence::derivation
