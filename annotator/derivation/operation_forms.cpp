@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include <onnx/defs/schema.h>
@@ -137,6 +138,31 @@ bool same_setting(std::string_view name, const std::optional<Setting>& a, const 
   return std::ranges::all_of(stated.numbers, [&](double number) { return number == neutral; });
 }
 
+// Returns true for a pooling whose windows may reach beyond the numbers.
+bool pads(const std::map<std::string, Setting>& stated) {
+  const auto is_neutral = [&](const char* name, const Setting& neutral) {
+    const auto own = stated.find(name);
+    return own == stated.end() || own->second == neutral;
+  };
+  const auto own = stated.find("pads");
+  const bool has_pads =
+      own != stated.end() && std::ranges::any_of(own->second.numbers, [](double pad) { return pad != 0; });
+  return has_pads || !is_neutral("ceil_mode", {{0}}) || !is_neutral("auto_pad", {{}, {"NOTSET"}});
+}
+
+// Returns true if a depthwise convolution in the layout of blocks has channels of zeros that fill up the last block.
+bool fills_block(const OnnxNode& node, const std::optional<Setting>& theirs, const graph::Graph& graph,
+                 const graph::GraphNode& form) {
+  constexpr double longest_block = 16;
+  if (node.domain != "com.microsoft.nchwc" || !theirs || theirs->numbers.size() != 1 || form.inputs.size() < 2)
+    return false;
+  const auto& dims = graph.values[static_cast<std::size_t>(form.inputs[1])].dims;
+  const std::int64_t groups = form.int_attribute("group", 1);
+  const bool is_depthwise = dims && !dims->empty() && (*dims)[0].is_static() && (*dims)[0].size == groups;
+  const double added = theirs->numbers[0] - static_cast<double>(groups);
+  return is_depthwise && added > 0 && added < longest_block;
+}
+
 bool is_axis(std::string_view name) { return name == "axis" || name == "axes"; }
 
 // Returns true for an initializer, perhaps moved or converted.
@@ -151,6 +177,19 @@ bool is_constant_in(const graph::Graph& graph, graph::GraphValueId value) {
     value = maker.inputs[0];
   }
   return false;
+}
+
+// Returns the value of which another one has the elements, in another order.
+graph::GraphValueId before_movements(const graph::Graph& graph, graph::GraphValueId value) {
+  constexpr int longest = 8;  // a chain of movements
+  for (int steps = 0; steps < longest && value != graph::no_value; ++steps) {
+    const std::int32_t producer = graph.values[static_cast<std::size_t>(value)].producer;
+    if (producer < 0) break;
+    const graph::GraphNode& maker = graph.nodes[static_cast<std::size_t>(producer)];
+    if (!is_movement(maker.op_type) || maker.op_type == "Split" || maker.inputs.empty()) break;
+    value = maker.inputs[0];
+  }
+  return value;
 }
 
 // Compares a setting with that of a form's node.
@@ -173,10 +212,16 @@ std::optional<double> number_in(const graph::Graph& graph, graph::GraphValueId v
   return elements && elements->size() == 1 ? std::optional(elements->number(0)) : std::nullopt;
 }
 
-// Returns the bounds of Relu and Clip; nullopt for other operators.
+// Returns the bounds of Relu, Clip, and Max and Min with a number; nullopt for other operators.
 std::optional<std::pair<double, double>> bounds_of(const graph::Graph& graph, const graph::GraphNode& node) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   if (node.op_type == "Relu") return std::pair(0.0, infinite);
+  if ((node.op_type == "Max" || node.op_type == "Min") && node.inputs.size() == 2) {
+    auto number = number_in(graph, node.inputs[1]);
+    if (!number) number = number_in(graph, node.inputs[0]);
+    if (!number) return std::nullopt;
+    return node.op_type == "Max" ? std::pair(*number, infinite) : std::pair(-infinite, *number);
+  }
   if (node.op_type != "Clip") return std::nullopt;
   const auto stated = [&](std::size_t slot) {
     return slot < node.inputs.size() && node.inputs[slot] != graph::no_value;
@@ -262,7 +307,9 @@ std::optional<bool> OperationForms::reads_twice(const std::vector<std::int32_t>&
   std::optional<bool> twice;
   for_each_node(operations, [&](const FormNode& form) {
     if (match::op_class(form.node->op_type) != op_class || form.node->inputs.size() != 2) return;
-    twice = twice.value_or(false) || form.node->inputs[0] == form.node->inputs[1];
+    const graph::Graph& graph = *form.graph;
+    const bool is_same = before_movements(graph, form.node->inputs[0]) == before_movements(graph, form.node->inputs[1]);
+    twice = twice.value_or(false) || is_same;
   });
   return twice;
 }
@@ -356,14 +403,17 @@ std::int64_t OperationForms::count(std::int32_t operation, std::uint16_t op_clas
 
 std::optional<std::pair<double, double>> OperationForms::bounds(std::int32_t operation) const {
   const auto found = nodes_.find(operation);
-  std::optional<std::pair<double, double>> bounds;
-  if (found == nodes_.end()) return bounds;
+  if (found == nodes_.end()) return std::nullopt;
+  std::map<std::size_t, std::pair<double, double>> by_form;
   for (const FormNode& form : found->second) {
     if (!is_arithmetic(form.node->op_type)) continue;
-    bounds = bounds_of(*form.graph, *form.node);
-    if (!bounds) return std::nullopt;
+    const auto own = bounds_of(*form.graph, *form.node);
+    if (!own) return std::nullopt;
+    const auto [known, is_new] = by_form.try_emplace(form.form, *own);
+    auto& [low, high] = known->second;
+    if (!is_new) std::tie(low, high) = std::pair(std::max(low, own->first), std::min(high, own->second));
   }
-  return bounds;
+  return by_form.empty() ? std::nullopt : std::optional(by_form.begin()->second);
 }
 
 std::string OperationForms::exchanged(const OnnxNode& node, const std::vector<std::int32_t>& operations,
@@ -437,6 +487,7 @@ std::string OperationForms::difference(const OnnxNode& node, const std::vector<s
   const bool is_nearest = mode == stated.end() || mode->second == Setting{{}, {"nearest"}};
   for (const std::string& name : names) {
     if (is_free(name) || !states(name) || (name == "nearest_mode" && !is_nearest)) continue;
+    if (name == "count_include_pad" && !pads(stated)) continue;
     const auto own = stated.find(name);
     const auto theirs = own == stated.end() ? default_of(op_type, name, opset) : std::optional(own->second);
     if (!theirs && !neutral_number(name)) continue;
@@ -454,7 +505,8 @@ std::string OperationForms::difference(const OnnxNode& node, const std::vector<s
         continue;
       }
       is_comparable = true;
-      is_equal = is_equal || fits(name, theirs, ours, *form.graph, *form.node);
+      is_equal = is_equal || fits(name, theirs, ours, *form.graph, *form.node) ||
+                 (name == "group" && fills_block(node, theirs, *form.graph, *form.node));
       expected = std::move(ours);
     }
     if (!is_comparable || is_equal) continue;

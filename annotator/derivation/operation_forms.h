@@ -36,11 +36,12 @@ class OperationForms {
 
   // Returns true if a form has an operator of this class for the operation.
   bool has(std::int32_t operation, std::uint16_t op_class) const { return count(operation, op_class) > 0; }
-  // Returns the smallest and largest number of an operation that only cuts off numbers: Relu, Clip; nullopt for others.
+  // Returns the smallest and largest number of an operation that only cuts off numbers: Relu, Clip, Max or Min with a
+  // number; nullopt for others.
   std::optional<std::pair<double, double>> bounds(std::int32_t operation) const;
 
-  // Returns whether a form reads one value twice by a node of this class with two inputs; nullopt if there is no such
-  // node.
+  // Returns whether a form reads one value twice, perhaps moved, by a node of this class with two inputs; nullopt if
+  // there is no such node.
   std::optional<bool> reads_twice(const std::vector<std::int32_t>& operations, std::uint16_t op_class) const;
   // Returns the numbers by which forms multiply or divide in these operations, their reciprocals and products of two.
   std::set<double> factors(const std::vector<std::int32_t>& operations) const;
