@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "annotator/derivation/effects.h"
 #include "annotator/derivation/expression_json.h"
 #include "annotator/derivation/recorded_results.h"
 #include "annotator/derivation/stated_rows.h"
@@ -71,10 +72,14 @@ std::vector<AbsentParameter> absent_parameters(const derivation::FileTensors& te
   return absent;
 }
 
-// Exporters leave out biases of zeros and scales of ones. Without another parameter the file computes something else.
-void note_effects(const Program& program, std::vector<AbsentParameter>& absent) {
+// Exporters leave out biases of zeros and scales of ones. Without another parameter that has an effect in the program,
+// the file computes something else.
+void note_effects(const Program& program, const std::vector<derivation::ProgramForm>& forms,
+                  std::vector<AbsentParameter>& absent) {
   std::set<std::string, std::less<>> read;
+  const std::set<std::int32_t> without_effect = derivation::operations_without_effect(forms);
   for (const Node* node : operations(program)) {
+    if (without_effect.contains(node->origin.op)) continue;
     for (const NamedArgument& argument : node->arguments) {
       each_value(argument.value, [&](ValueId id) {
         const Value& value = program.values[id];
@@ -142,11 +147,11 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
     file.forms = derivation::forms_of(computing);
     constants.emplace(computing, file.forms);
   }
-  const auto pairs = file.program ? derivation::norm_pairs(*file.program) : std::vector<derivation::NormPair>();
+  const auto facts = file.program ? derivation::ProgramFacts(*file.program, file.forms) : derivation::ProgramFacts();
   file.derivations =
-      derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr, pairs);
+      derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr, facts);
   file.absent = absent_parameters(*file.tensors, file.derivations, weights);
-  if (file.program) note_effects(*file.program, file.absent);
+  if (file.program) note_effects(*file.program, file.forms, file.absent);
   return file;
 }
 

@@ -134,6 +134,31 @@ bool same_setting(std::string_view name, const std::optional<Setting>& a, const 
   return std::ranges::all_of(stated.numbers, [&](double number) { return number == neutral; });
 }
 
+// Returns true for a pooling whose windows may reach beyond the numbers.
+bool pads(const std::map<std::string, Setting>& stated) {
+  const auto is_neutral = [&](const char* name, const Setting& neutral) {
+    const auto own = stated.find(name);
+    return own == stated.end() || own->second == neutral;
+  };
+  const auto own = stated.find("pads");
+  const bool has_pads =
+      own != stated.end() && std::ranges::any_of(own->second.numbers, [](double pad) { return pad != 0; });
+  return has_pads || !is_neutral("ceil_mode", {{0}}) || !is_neutral("auto_pad", {{}, {"NOTSET"}});
+}
+
+// Returns true if a depthwise convolution in the layout of blocks has channels of zeros that fill up the last block.
+bool fills_block(const OnnxNode& node, const std::optional<Setting>& theirs, const graph::Graph& graph,
+                 const graph::GraphNode& form) {
+  constexpr double longest_block = 16;
+  if (node.domain != "com.microsoft.nchwc" || !theirs || theirs->numbers.size() != 1 || form.inputs.size() < 2)
+    return false;
+  const auto& dims = graph.values[static_cast<std::size_t>(form.inputs[1])].dims;
+  const std::int64_t groups = form.int_attribute("group", 1);
+  const bool is_depthwise = dims && !dims->empty() && (*dims)[0].is_static() && (*dims)[0].size == groups;
+  const double added = theirs->numbers[0] - static_cast<double>(groups);
+  return is_depthwise && added > 0 && added < longest_block;
+}
+
 bool is_axis(std::string_view name) { return name == "axis" || name == "axes"; }
 
 // Compares a setting with that of a form's node.
@@ -185,6 +210,7 @@ std::string attribute_difference(const OnnxNode& node, const std::vector<std::in
   const bool is_nearest = mode == stated.end() || mode->second == Setting{{}, {"nearest"}};
   for (const std::string& name : names) {
     if (is_free(name) || !states(name) || (name == "nearest_mode" && !is_nearest)) continue;
+    if (name == "count_include_pad" && !pads(stated)) continue;
     const auto own = stated.find(name);
     const auto theirs = own == stated.end() ? default_of(op_type, name, opset) : std::optional(own->second);
     if (!theirs && !neutral_number(name)) continue;
@@ -202,7 +228,8 @@ std::string attribute_difference(const OnnxNode& node, const std::vector<std::in
         continue;
       }
       is_comparable = true;
-      is_equal = is_equal || fits(name, theirs, ours, *form.graph, *form.node);
+      is_equal = is_equal || fits(name, theirs, ours, *form.graph, *form.node) ||
+                 (name == "group" && fills_block(node, theirs, *form.graph, *form.node));
       expected = std::move(ours);
     }
     if (!is_comparable || is_equal) continue;

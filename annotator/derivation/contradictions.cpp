@@ -19,13 +19,6 @@ using onnx_file::OnnxNode;
 
 namespace {
 
-// Returns the input with the bias of a product; nullopt for other operators.
-std::optional<std::size_t> bias_slot(std::string_view op_type) {
-  if (op_type == "MatMulNBits") return 5;
-  static const std::set<std::string_view> products = {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "Gemm"};
-  return products.contains(op_type) ? std::optional<std::size_t>(2) : std::nullopt;
-}
-
 // Calls visit(parameter, is_bias) with each parameter of the norms that are folded into the expression.
 template <class Visit>
 void for_each_norm(const Expression& expression, const Visit& visit) {

@@ -236,8 +236,8 @@ void Deriver::drop_certain_equals() {
 }
 
 std::vector<Derivation> derive(const FileTensors& tensors, Contents& contents, const Weights& weights,
-                               const ProgramConstants* constants, const std::vector<NormPair>& pairs) {
-  return Deriver(tensors, contents, weights, constants, pairs).run();
+                               const ProgramConstants* constants, const ProgramFacts& facts) {
+  return Deriver(tensors, contents, weights, constants, facts).run();
 }
 
 }  // namespace whence::derivation

@@ -10,8 +10,8 @@
 #include "annotator/derivation/contents.h"
 #include "annotator/derivation/expression.h"
 #include "annotator/derivation/file_tensors.h"
-#include "annotator/derivation/norm_pairs.h"
 #include "annotator/derivation/program_constants.h"
+#include "annotator/derivation/program_facts.h"
 #include "annotator/derivation/rounding_noise.h"
 #include "annotator/derivation/weights.h"
 
@@ -37,8 +37,8 @@ struct Derivation {
 };
 
 // Returns a derivation for each tensor, in the order of `tensors`. Reads the checkpoint once for each dtype of the
-// file, and the file once. `constants` may be null. `pairs`: of the program.
+// file, and the file once. `constants` may be null.
 std::vector<Derivation> derive(const FileTensors& tensors, Contents& contents, const Weights& weights,
-                               const ProgramConstants* constants, const std::vector<NormPair>& pairs = {});
+                               const ProgramConstants* constants, const ProgramFacts& facts = {});
 
 }  // namespace whence::derivation

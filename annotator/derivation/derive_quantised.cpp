@@ -44,10 +44,22 @@ std::vector<Expression> Deriver::quantised_candidates(const QuantisedWeight& wei
                                                       const std::optional<Expression>& source) {
   std::vector<Expression> candidates = computed_sources(weight.dims);
   if (!source) std::ranges::move(small_sources(weight.dims), std::back_inserter(candidates));
-  if (source) std::ranges::move(quantised_sources(weight, *source, numbers), std::back_inserter(candidates));
+  if (source) {
+    for (const Expression& each : orientations_of(weight, *source))
+      std::ranges::move(quantised_sources(weight, each, numbers), std::back_inserter(candidates));
+  }
   // Integers of a weight whose channels differ much in size are like no parameter.
   std::ranges::move(norms_.pairs_of(weight.dims), std::back_inserter(candidates));
+  std::ranges::move(vectors_.scaled_weights(weight.dims), std::back_inserter(candidates));
   return candidates;
+}
+
+std::vector<Expression> Deriver::orientations_of(const QuantisedWeight& weight, const Expression& source) const {
+  if (weight.dims.size() != 2 || weight.dims[0] != weight.dims[1]) return {source};
+  const auto* const turn = std::get_if<TransposeStep>(&source.step);
+  std::vector<Expression> found = {source, turn == nullptr ? transposed(source) : source.inputs[0]};
+  if (orientations_.is_transposed(tensors_, weight.integers, source)) std::swap(found[0], found[1]);
+  return found;
 }
 
 void Deriver::find_quantised(const QuantisedWeight& weight) {

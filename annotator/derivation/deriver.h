@@ -24,14 +24,15 @@ namespace whence::derivation {
 class Deriver {
  public:
   Deriver(const FileTensors& tensors, Contents& contents, const Weights& weights, const ProgramConstants* constants,
-          const std::vector<NormPair>& pairs)
+          const ProgramFacts& facts)
       : tensors_(tensors),
         contents_(contents),
         weights_(weights),
         constants_(constants),
         likeness_(weights),
-        norms_(weights, pairs),
-        vectors_(weights),
+        orientations_(facts.orientations),
+        norms_(weights, facts.pairs),
+        vectors_(weights, facts.chains),
         found_(tensors.all().size()) {
     for (const FileTensor& tensor : tensors.all()) names_.emplace_back(tensor);
   }
@@ -124,6 +125,9 @@ class Deriver {
   void find_run_time_scales(const RunTimeWeight& weight);
   // Returns true for the scale or zero point of a weight in floating point, which no calibration measures.
   bool is_scale_of_weight(TensorNumber tensor);
+  // Returns what a weight is like, and the same transposed for a square one: the integers of a matrix that is nearly
+  // symmetric do not distinguish both. The way in which the program reads it comes first.
+  std::vector<Expression> orientations_of(const QuantisedWeight& weight, const Expression& source) const;
   // Finds an expression with scales that follow from this rule.
   bool find_by_rule(const QuantisedWeight& weight, ScaleRule rule);
   // Returns the parameters with these few elements: too few to compare by likeness.
@@ -160,6 +164,7 @@ class Deriver {
   const Weights& weights_;
   const ProgramConstants* constants_;
   Likeness likeness_;
+  const Orientations& orientations_;
   FoldedNorms norms_;
   FoldedVectors vectors_;
   std::vector<Derivation> found_;

@@ -266,8 +266,9 @@ struct Evaluation {
     for (const Expression& input : expression.inputs) {
       if (!is_quantised) inputs.push_back(of(input));
     }
-    const bool is_leaf =
-        std::holds_alternative<ParameterStep>(expression.step) || std::holds_alternative<KeptStep>(expression.step);
+    const bool is_leaf = std::holds_alternative<ParameterStep>(expression.step) ||
+                         std::holds_alternative<KeptStep>(expression.step) ||
+                         std::holds_alternative<NumberStep>(expression.step);
     require(is_leaf == expression.inputs.empty());
     return std::visit(
         [&](const auto& step) {
@@ -321,6 +322,9 @@ struct Evaluation {
     return aligned(converted(sources.weights.value(step.name), step.dtype));
   }
   TensorData apply(const KeptStep& step, const std::vector<TensorData>&) const { return sources.kept(step.tensor); }
+  static TensorData apply(const NumberStep& step, const std::vector<TensorData>&) {
+    return of_floats({step.number}, {});
+  }
   static TensorData apply(const PickStep& step, const std::vector<TensorData>& inputs) {
     return picked(inputs[0], step);
   }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <numeric>
+#include <sstream>
 #include <string_view>
 
 #include "whence/diagnostics.h"
@@ -38,6 +39,11 @@ struct Text {
   }
   std::string operator()(const ParameterStep& step) const { return step.is_computed() ? step.recipe : step.name; }
   std::string operator()(const KeptStep& step) const { return "kept '" + step.tensor + "'"; }
+  std::string operator()(const NumberStep& step) const {
+    std::ostringstream text;
+    text << step.number;
+    return text.str();
+  }
   std::string operator()(const PickStep& step) const { return to_text(inputs[0]) + "[" + runs_text(step.runs) + "]"; }
   std::string operator()(const ConcatenateStep&) const { return "concatenate" + arguments(); }
   std::string operator()(const TransposeStep& step) const {
@@ -94,6 +100,7 @@ std::vector<std::int64_t> dims_of(const Expression& expression) {
   if (const auto* step = std::get_if<ParameterStep>(&expression.step)) return step->dims;
   if (const auto* step = std::get_if<ReshapeStep>(&expression.step)) return step->dims;
   if (const auto* step = std::get_if<PadStep>(&expression.step)) return step->dims;
+  if (std::holds_alternative<NumberStep>(expression.step)) return {};
   require_fit(!expression.inputs.empty());
   std::vector<std::int64_t> dims = dims_of(expression.inputs[0]);
   if (const auto* step = std::get_if<TransposeStep>(&expression.step)) {

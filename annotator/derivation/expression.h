@@ -39,6 +39,11 @@ struct KeptStep {
   std::string tensor;
 };
 
+// A number of the program.
+struct NumberStep {
+  float number = 0;
+};
+
 // Elements with the indexes `first`, `first + step`, ... along the first axis.
 struct Run {
   std::int64_t first = 0, count = 0, step = 1;
@@ -121,8 +126,8 @@ struct QuantiseBiasStep {
 };
 
 struct Expression {
-  std::variant<ParameterStep, KeptStep, PickStep, ConcatenateStep, TransposeStep, ReshapeStep, CastStep, FoldStep,
-               ByChannelStep, PadStep, QuantiseStep, QuantiseBiasStep>
+  std::variant<ParameterStep, KeptStep, NumberStep, PickStep, ConcatenateStep, TransposeStep, ReshapeStep, CastStep,
+               FoldStep, ByChannelStep, PadStep, QuantiseStep, QuantiseBiasStep>
       step;
   std::vector<Expression> inputs = {};
 };

@@ -63,6 +63,7 @@ struct Writer {
     return json;
   }
   Json operator()(const KeptStep& step) const { return {{"step", "kept"}, {"tensor", step.tensor}}; }
+  Json operator()(const NumberStep& step) const { return {{"step", "number"}, {"number", step.number}}; }
   Json operator()(const PickStep& step) const { return {{"step", "pick"}, {"runs", runs_json(step.runs)}}; }
   Json operator()(const ConcatenateStep&) const { return {{"step", "concatenate"}}; }
   Json operator()(const TransposeStep& step) const { return {{"step", "transpose"}, {"order", step.order}}; }
@@ -121,6 +122,7 @@ class Reader {
       return parameter;
     }
     if (step == "kept") return KeptStep{get<std::string>("tensor")};
+    if (step == "number") return NumberStep{get<float>("number")};
     if (step == "pick") {
       PickStep pick;
       for (const auto& run : get<std::vector<std::array<std::int64_t, 3>>>("runs"))

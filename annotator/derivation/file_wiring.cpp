@@ -1,6 +1,7 @@
 #include "annotator/derivation/file_wiring.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -22,6 +23,16 @@ bool holds_real_numbers(const FileTensors& tensors, std::string_view value) {
 }
 
 }  // namespace
+
+DType conversion_of(const OnnxNode& node) {
+  if (node.op_type != "Cast") return DType::undefined;
+  return from_onnx(static_cast<int>(onnx_file::integer_attribute(node, "to", 0)));
+}
+
+bool truncates(const OnnxNode& node) {
+  const DType to = conversion_of(node);
+  return to != DType::undefined && (is_integral(to) || to == DType::boolean);
+}
 
 FileWiring::FileWiring(const std::vector<const OnnxNode*>& nodes, const onnx_file::OnnxGraph& graph,
                        const WrittenOut& written, const Wiring& program, const FileTensors& tensors,
@@ -73,12 +84,24 @@ FileWiring::Source FileWiring::source_of(std::string_view value) const {
   return {};
 }
 
+void FileWiring::keep_common(std::set<std::int32_t>& candidates, const std::set<std::int32_t>& readers) const {
+  std::set<std::int32_t> common, roles;
+  std::ranges::set_intersection(candidates, readers, std::inserter(common, common.end()));
+  if (common.empty()) {
+    for (const std::int32_t each : readers) roles.insert(program_.role_of(each));
+    std::ranges::copy_if(candidates, std::inserter(common, common.end()),
+                         [&](std::int32_t each) { return roles.contains(program_.role_of(each)); });
+  }
+  candidates = std::move(common);
+}
+
 void FileWiring::place_remaining(const std::function<bool(const OnnxNode&, std::int32_t)>& fits) {
   constexpr int rounds = 3;  // a node may read others that are placed later
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const OnnxNode& node = *nodes_[i];
-      if (!placed_[i].operations.empty() || is_movement(node.op_type) || !node.subgraphs.empty()) continue;
+      const bool moves = is_movement(node.op_type) && !truncates(node);
+      if (!placed_[i].operations.empty() || moves || !node.subgraphs.empty()) continue;
       std::vector<Source> sources;
       for (const std::string_view input : node.inputs) {
         if (Source source = source_of(input); !source.operations.empty()) sources.push_back(std::move(source));
@@ -92,7 +115,7 @@ void FileWiring::place_remaining(const std::function<bool(const OnnxNode&, std::
         const std::set<std::int32_t> readers = sources[at].is_split ? program_.readers_of_parts(sources[at].operations)
                                                                     : program_.readers_of(sources[at].operations);
         if (at == 0) candidates = readers;
-        std::erase_if(candidates, [&](std::int32_t each) { return !readers.contains(each); });
+        keep_common(candidates, readers);
       }
       std::erase_if(candidates, [&](std::int32_t each) { return each < 0 || !fits(node, each); });
       placed_[i].operations.assign(candidates.begin(), candidates.end());

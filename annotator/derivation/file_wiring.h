@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +13,15 @@
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
 #include "annotator/onnx_file/onnx_summary.h"
+#include "schema/dtype.h"
 #include "schema/flat_map.h"
 
 namespace whence::derivation {
+
+// Returns the dtype to which a node converts; undefined for other nodes than Cast.
+DType conversion_of(const onnx_file::OnnxNode& node);
+// Returns true for a conversion of numbers to integers or conditions, which keep less than the numbers.
+bool truncates(const onnx_file::OnnxNode& node);
 
 // The recorded operations of a node.
 struct Placed {
@@ -78,6 +85,9 @@ class FileWiring {
     std::vector<const onnx_file::OnnxNode*> movements = {};  // between that result and the value, and the node itself
   };
   Source source_of(std::string_view value) const;
+  // Keeps the candidates that are among the readers, or else those that are one of them in another call of the module:
+  // equal calls are not distinguished.
+  void keep_common(std::set<std::int32_t>& candidates, const std::set<std::int32_t>& readers) const;
 
   const std::vector<const onnx_file::OnnxNode*>& nodes_;
   const Wiring& program_;

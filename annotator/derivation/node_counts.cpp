@@ -7,6 +7,7 @@
 
 #include "annotator/derivation/stated_numbers.h"
 #include "annotator/match/op_class.h"
+#include "annotator/onnx_file/node_attributes.h"
 
 namespace whence::derivation {
 
@@ -61,12 +62,11 @@ bool is_integer_sum(std::string_view value, const FileTensors& tensors) {
                              maker_of(cast->inputs[0], "ConvInteger", tensors) != nullptr);
 }
 
-// Returns true for a node that cuts off numbers, or may do so by an attribute. The match places a product also at the
-// activation after it, which a quantiser dropped.
+// Returns true for a node that cuts off numbers, perhaps by its attribute. The match places a product also at the
+// activation after it, which a quantiser or a change dropped.
 bool may_cut(const OnnxNode& node) {
   static const std::set<std::string_view> cutting = {"Clip", "Max", "Min", "Relu"};
-  const bool is_of_integers = node.op_type.starts_with("QLinear") || node.op_type == "QGemm";
-  return cutting.contains(node.op_type) || (!node.domain.empty() && !is_of_integers);
+  return cutting.contains(node.op_type) || !onnx_file::text_attribute(node, "activation").empty();
 }
 
 }  // namespace

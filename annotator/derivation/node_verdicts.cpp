@@ -9,6 +9,8 @@
 #include "annotator/derivation/attention_fit.h"
 #include "annotator/derivation/attribute_fit.h"
 #include "annotator/derivation/contradictions.h"
+#include "annotator/derivation/cuts.h"
+#include "annotator/derivation/effects.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/file_wiring.h"
 #include "annotator/derivation/node_counts.h"
@@ -18,8 +20,10 @@
 #include "annotator/derivation/orientation.h"
 #include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/parameter_places.h"
+#include "annotator/derivation/parameter_roles.h"
 #include "annotator/derivation/parts_read.h"
 #include "annotator/derivation/placing.h"
+#include "annotator/derivation/product_parts.h"
 #include "annotator/derivation/row_fit.h"
 #include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
@@ -59,17 +63,6 @@ int opset_of(const onnx_file::OnnxSummary& model) {
     if (opset.domain.empty() || opset.domain == "ai.onnx") return static_cast<int>(opset.version);
   }
   return 0;
-}
-
-DType conversion_of(const OnnxNode& node) {
-  if (node.op_type != "Cast") return DType::undefined;
-  return from_onnx(static_cast<int>(onnx_file::integer_attribute(node, "to", 0)));
-}
-
-// Returns true for a conversion of numbers to integers or conditions, which keep less than the numbers.
-bool truncates(const OnnxNode& node) {
-  const DType to = conversion_of(node);
-  return to != DType::undefined && (is_integral(to) || to == DType::boolean);
 }
 
 // Returns true for a conversion to floats of 8 bits.
@@ -150,7 +143,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   Sizes sizes(tensors, derivations);
   std::vector<NodeVerdict> size_verdicts;
   for (const OnnxNode* node : nodes) size_verdicts.push_back(sizes.add(*node));
-  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring)
+  const Cuts cuts(operations, tensors, contents);
+  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring, cuts)
                             .run(report, size_verdicts, model.graph, written);
   std::vector<Placed>& placed = placement.placed;
   const FileWiring file(nodes, model.graph, written, wiring, tensors, placed);
@@ -176,6 +170,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (same && !*same) return "chooses other rows than the program";
     return same && file.rows_of(*nodes[i]) == "position_ids" ? "" : file.other_rows(i);
   };
+  const ProductParts product_parts(product_chains(forms), tensors, derivations, contents);
   const Surplus surplus(nodes, placed, operations, tensors);
   std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -197,7 +192,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       finding.remark = unknown_domain(*nodes[i]);
     } else if (!own.empty() && !is_size) {
       // Exporters compute sizes in ways of their own.
-      finding.remark = misfit(*nodes[i], own, reference);
+      if (!cuts.fits(*nodes[i], own)) finding.remark = misfit(*nodes[i], own, reference);
+      if (finding.remark.empty()) finding.remark = cuts.difference(*nodes[i], own);
       if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own, written.drafted.contains(i));
       if (finding.remark.empty())
         finding.remark =
@@ -212,6 +208,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       if (finding.remark.empty() && reads_twice)
         finding.remark = "adds two results of one operation, unlike the program";
       if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
+      if (finding.remark.empty()) finding.remark = product_parts.difference(*nodes[i]);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
       finding.verdict = NodeVerdict::operation;
     }
@@ -231,19 +228,23 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   }
   compare_outputs(model.graph, written, wiring, file, differences);
   const auto angles = written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(operations, wiring);
+  const auto without_effect = operations_without_effect(forms);
   const auto is_replaced = [&](std::int32_t operation) {
-    return angles.contains(operation) || file.is_dropped(operation, is_saturated);
+    return angles.contains(operation) || without_effect.contains(operation) || file.is_dropped(operation, is_saturated);
   };
   std::ranges::move(dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors, is_replaced),
                     std::back_inserter(differences));
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
   const Orientations orientations(forms);
+  const ParameterRoles roles(forms);
   for (std::size_t i = 0; i < derivations.size(); ++i) {
-    if (!orientations.is_transposed(tensors, static_cast<TensorNumber>(i), derivations[i])) continue;
-    derivations[i] = {Verdict::unaccounted,
-                      {},
-                      "read the other way round than in the program: " + to_text(*derivations[i].expression),
-                      derivations[i].bytes};
+    const auto& expression = derivations[i].expression;
+    if (!expression) continue;
+    const auto number = static_cast<TensorNumber>(i);
+    std::string remark = roles.difference(tensors, number, *expression);
+    if (orientations.is_transposed(tensors, number, *expression))
+      remark = "read the other way round than in the program: " + to_text(*expression);
+    if (!remark.empty()) derivations[i] = {Verdict::unaccounted, {}, std::move(remark), derivations[i].bytes};
   }
   return findings;
 }

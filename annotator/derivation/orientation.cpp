@@ -77,10 +77,9 @@ Orientations::Orientations(const std::vector<ProgramForm>& forms) {
   }
 }
 
-bool Orientations::is_transposed(const FileTensors& tensors, TensorNumber tensor, const Derivation& derivation) const {
-  if (!derivation.expression) return false;
+bool Orientations::is_transposed(const FileTensors& tensors, TensorNumber tensor, const Expression& expression) const {
   std::string name;
-  const bool transposed = transposes(*derivation.expression, name);
+  const bool transposed = transposes(expression, name);
   const auto expected = transposed_.find(name);
   if (name.empty() || expected == transposed_.end()) return false;
   std::set<bool> found;

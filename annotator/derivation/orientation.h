@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "annotator/derivation/derive.h"
+#include "annotator/derivation/expression.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/program_forms.h"
 
@@ -17,7 +17,7 @@ class Orientations {
   explicit Orientations(const std::vector<ProgramForm>& forms);
 
   // Returns true if matrix products of the file read a square parameter only the other way round than the program.
-  bool is_transposed(const FileTensors& tensors, TensorNumber tensor, const Derivation& derivation) const;
+  bool is_transposed(const FileTensors& tensors, TensorNumber tensor, const Expression& expression) const;
 
  private:
   std::map<std::string, std::set<bool>, std::less<>> transposed_;  // by parameter: as the second operand of products

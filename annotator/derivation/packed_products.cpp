@@ -13,6 +13,12 @@ namespace whence::derivation {
 
 using onnx_file::OnnxNode;
 
+std::optional<std::size_t> bias_slot(std::string_view op_type) {
+  if (op_type == "MatMulNBits") return 5;
+  static const std::set<std::string_view> products = {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "Gemm"};
+  return products.contains(op_type) ? std::optional<std::size_t>(2) : std::nullopt;
+}
+
 namespace {
 
 // Returns the concatenation below steps that keep the order of its pieces; null if there is none.
@@ -32,7 +38,8 @@ bool holds(const Expression& expression) {
   return std::holds_alternative<Step>(expression.step) || std::ranges::any_of(expression.inputs, holds<Step>);
 }
 
-// Returns the constant that a value is, perhaps moved or dequantised.
+}  // namespace
+
 TensorNumber constant_of(std::string_view value, const FileTensors& tensors) {
   constexpr int longest = 8;  // a chain of movements
   for (int steps = 0; steps < longest; ++steps) {
@@ -43,8 +50,6 @@ TensorNumber constant_of(std::string_view value, const FileTensors& tensors) {
   }
   return no_tensor;
 }
-
-}  // namespace
 
 bool multiplies(std::string_view op_type) {
   static const std::set<std::string_view> known = {"Conv",        "FusedMatMul",   "Gemm",         "MatMul",

@@ -88,7 +88,28 @@ void remove_other_part(std::map<std::string, std::int64_t, std::less<>>& allowed
   });
 }
 
+// Adds the operations that read the parameters of an expression.
+void add_readers(std::set<std::int32_t>& readers, const Expression& expression, const match::Reference& reference) {
+  for_each_parameter(expression, [&](const ParameterStep& step) {
+    readers.insert(step.readers.begin(), step.readers.end());
+    for (const match::ReferenceParameter& parameter : reference.parameters) {
+      const bool is_read = std::ranges::any_of(parameter.names, [&](const std::string& name) {
+        return name == step.name || std::ranges::find(step.same_bytes, name) != step.same_bytes.end();
+      });
+      if (!is_read) continue;
+      for (const match::UnitIndex unit : parameter.units) readers.insert(unit.number());
+    }
+  });
+}
+
 }  // namespace
+
+std::set<std::int32_t> readers_of_folded(const Expression& expression, const match::Reference& reference) {
+  std::set<std::int32_t> readers;
+  if (std::holds_alternative<ByChannelStep>(expression.step)) add_readers(readers, expression.inputs.at(1), reference);
+  for (const Expression& input : expression.inputs) readers.merge(readers_of_folded(input, reference));
+  return readers;
+}
 
 std::vector<std::int32_t> readers_of_parameter(std::string_view value, const FileTensors& tensors,
                                                const std::vector<Derivation>& derivations,
@@ -101,15 +122,7 @@ std::vector<std::int32_t> readers_of_parameter(std::string_view value, const Fil
   const auto& expression = derivations[static_cast<std::size_t>(tensors.find(value))].expression;
   if (!expression) return {};
   std::set<std::int32_t> readers;
-  for_each_parameter(*expression, [&](const ParameterStep& step) {
-    for (const match::ReferenceParameter& parameter : reference.parameters) {
-      const bool is_read = std::ranges::any_of(parameter.names, [&](const std::string& name) {
-        return name == step.name || std::ranges::find(step.same_bytes, name) != step.same_bytes.end();
-      });
-      if (!is_read) continue;
-      for (const match::UnitIndex unit : parameter.units) readers.insert(unit.number());
-    }
-  });
+  add_readers(readers, *expression, reference);
   return {readers.begin(), readers.end()};
 }
 

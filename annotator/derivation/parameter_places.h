@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,9 @@ namespace whence::derivation {
 std::vector<std::int32_t> readers_of_parameter(std::string_view value, const FileTensors& tensors,
                                                const std::vector<Derivation>& derivations,
                                                const match::Reference& reference);
+
+// Returns the operations that read the factors and addends by channel in an expression.
+std::set<std::int32_t> readers_of_folded(const Expression& expression, const match::Reference& reference);
 
 // Makes tensors unaccounted that are read where the program reads another parameter of the same size. `nodes`: those of
 // the report.

@@ -22,6 +22,8 @@ Placement Placing::run(match::MatchReport& report, const std::vector<NodeVerdict
   ask_wiring(sizes, graph, written);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     place_by_parameter(i, sizes[i]);
+    place_by_weight(i);
+    add_folded(i);
     add_fused_activation(i);
     placed()[i].share = share_of(*nodes_[i], tensors_, derivations_);
     placed()[i].is_plain = is_plain(*nodes_[i], tensors_, derivations_);
@@ -30,7 +32,7 @@ Placement Placing::run(match::MatchReport& report, const std::vector<NodeVerdict
 }
 
 bool Placing::fits(const OnnxNode& node, const std::vector<std::int32_t>& operations) const {
-  return misfit(node, operations, reference_).empty();
+  return misfit(node, operations, reference_).empty() || cuts_.fits(node, operations);
 }
 
 void Placing::take_matches(match::MatchReport& report, const std::vector<NodeVerdict>& sizes) {
@@ -91,7 +93,8 @@ void Placing::ask_wiring(const std::vector<NodeVerdict>& sizes, const onnx_file:
   const std::vector<Placed> matched = placed();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const bool is_asked = sizes[i] != NodeVerdict::size && !placed()[i].operations.empty() &&
-                          !is_movement(nodes_[i]->op_type) && !fits(*nodes_[i], placed()[i].operations);
+                          (!is_movement(nodes_[i]->op_type) || truncates(*nodes_[i])) &&
+                          !fits(*nodes_[i], placed()[i].operations);
     if (is_asked) placed()[i] = {.is_size = placed()[i].is_size};
   }
   FileWiring file(nodes_, graph, written, wiring_, tensors_, placed());
@@ -126,6 +129,49 @@ void Placing::place_by_parameter(std::size_t number, NodeVerdict size_verdict) {
     if (is_found) place = {.operations = readers, .is_certain = !chooses && readers.size() == 1};
     // A choice reads its rows first, then their numbers.
     if (is_found || chooses) return;
+  }
+}
+
+void Placing::place_by_weight(std::size_t number) {
+  const OnnxNode& node = *nodes_[number];
+  const std::uint16_t op_class = match::op_class(node.op_type);
+  if (!match::is_product(op_class) || placement_.packed.contains(&node)) return;
+  std::vector<std::int32_t> readers;
+  for (const std::string_view input : node.inputs) {
+    if (readers.empty()) readers = readers_of_parameter(input, tensors_, derivations_, reference_);
+    std::erase_if(readers, [&](std::int32_t each) { return !operations_.has(each, op_class); });
+  }
+  if (readers.empty() || !fits(node, readers)) return;
+  const auto reads = [&](std::int32_t each) { return std::ranges::find(readers, each) != readers.end(); };
+  Placed& place = placed()[number];
+  if (std::ranges::any_of(place.operations, reads)) {
+    const auto is_other = [&](std::int32_t each) { return operations_.has(each, op_class) && !reads(each); };
+    std::erase_if(place.operations, is_other);
+    std::erase_if(place.own, is_other);
+  } else if (!place.is_certain) {
+    place = {.operations = readers, .is_certain = readers.size() == 1, .is_size = place.is_size};
+  }
+}
+
+void Placing::add_folded(std::size_t number) {
+  Placed& place = placed()[number];
+  if (place.operations.empty() || !match::is_product(match::op_class(nodes_[number]->op_type))) return;
+  std::set<std::int32_t> folded;
+  for (const std::string_view input : nodes_[number]->inputs) {
+    const TensorNumber constant = constant_of(input, tensors_);
+    if (constant == no_tensor || !derivations_[static_cast<std::size_t>(constant)].expression) continue;
+    folded.merge(readers_of_folded(*derivations_[static_cast<std::size_t>(constant)].expression, reference_));
+  }
+  // Each of them reads the result of the one before.
+  for (bool is_complete = folded.empty(); !is_complete;) {
+    is_complete = true;
+    for (const std::int32_t operation : wiring_.readers_of(place.operations)) {
+      if (folded.erase(operation) == 0) continue;
+      is_complete = false;
+      if (std::ranges::find(place.operations, operation) != place.operations.end()) continue;
+      place.operations.push_back(operation);
+      if (!place.own.empty()) place.own.push_back(operation);
+    }
   }
 }
 

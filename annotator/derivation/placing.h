@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "annotator/derivation/cuts.h"
 #include "annotator/derivation/derive.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/file_wiring.h"
@@ -29,13 +30,14 @@ class Placing {
   // All must outlive this object.
   Placing(const std::vector<const onnx_file::OnnxNode*>& nodes, const match::Reference& reference,
           const FileTensors& tensors, const std::vector<Derivation>& derivations, const OperationForms& operations,
-          const Wiring& wiring)
+          const Wiring& wiring, const Cuts& cuts)
       : nodes_(nodes),
         reference_(reference),
         tensors_(tensors),
         derivations_(derivations),
         operations_(operations),
-        wiring_(wiring) {}
+        wiring_(wiring),
+        cuts_(cuts) {}
 
   // `sizes`: the verdicts of Sizes, by node. Changes the units of packed products in the report.
   Placement run(match::MatchReport& report, const std::vector<NodeVerdict>& sizes, const onnx_file::OnnxGraph& graph,
@@ -53,6 +55,12 @@ class Placing {
   // Places a choice of rows or a product at the operations that read its parameter.
   void place_by_parameter(std::size_t node, NodeVerdict size_verdict);
   bool reads_another_table(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations) const;
+  // Places a product at the operations that read its weight. The match may name others of equal layers beside them, or
+  // instead.
+  void place_by_weight(std::size_t node);
+  // Adds the operations that were folded into the weight and the bias of a product: those that multiply by a factor for
+  // each channel, or add such numbers.
+  void add_folded(std::size_t node);
   // Adds the operation that an operator of ONNX Runtime computes by its attribute `activation`.
   void add_fused_activation(std::size_t node);
 
@@ -62,6 +70,7 @@ class Placing {
   const std::vector<Derivation>& derivations_;
   const OperationForms& operations_;
   const Wiring& wiring_;
+  const Cuts& cuts_;
   Placement placement_;
 };
 

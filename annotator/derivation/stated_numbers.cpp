@@ -33,10 +33,16 @@ std::optional<double> number_in(const Graph& graph, graph::GraphValueId value) {
   return constant == nullptr ? std::nullopt : uniform_number(*constant);
 }
 
-// Returns the bounds of Relu and Clip; nullopt for other operators.
+// Returns the bounds of Relu, Clip, and Max and Min with a number; nullopt for other operators.
 std::optional<std::pair<double, double>> bounds_of(const Graph& graph, const GraphNode& node) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   if (node.op_type == "Relu") return std::pair(0.0, infinite);
+  if ((node.op_type == "Max" || node.op_type == "Min") && node.inputs.size() == 2) {
+    auto number = number_in(graph, node.inputs[1]);
+    if (!number) number = number_in(graph, node.inputs[0]);
+    if (!number) return std::nullopt;
+    return node.op_type == "Max" ? std::pair(*number, infinite) : std::pair(-infinite, *number);
+  }
   if (node.op_type != "Clip") return std::nullopt;
   const auto stated = [&](std::size_t slot) {
     return slot < node.inputs.size() && node.inputs[slot] != graph::no_value;
@@ -153,14 +159,17 @@ double rounding_of(DType dtype) { return dtype == DType::float16 ? 1e-3 : dtype 
 }  // namespace
 
 std::optional<std::pair<double, double>> bounds_of(const OperationForms& forms, std::int32_t operation) {
-  std::optional<std::pair<double, double>> bounds;
+  std::map<std::size_t, std::pair<double, double>> by_form;
   bool only_cuts = true;
   forms.for_each_node({operation}, [&](const FormNode& form) {
     if (!only_cuts || !is_arithmetic(form.node->op_type)) return;
-    bounds = bounds_of(*form.graph, *form.node);
-    only_cuts = bounds.has_value();
+    const auto own = bounds_of(*form.graph, *form.node);
+    only_cuts = own.has_value();
+    if (!only_cuts) return;
+    auto& [low, high] = by_form.try_emplace(form.form, *own).first->second;
+    low = std::max(low, own->first), high = std::min(high, own->second);
   });
-  return bounds;
+  return only_cuts && !by_form.empty() ? std::optional(by_form.begin()->second) : std::nullopt;
 }
 
 std::set<double> factors_of(const OperationForms& forms, const std::vector<std::int32_t>& operations) {

@@ -17,7 +17,8 @@
 
 namespace whence::derivation {
 
-// Returns the smallest and largest number of an operation that only cuts off numbers: Relu, Clip; nullopt for others.
+// Returns the smallest and largest number of an operation that only cuts off numbers: Relu, Clip, Max or Min
+// with a number; nullopt for others.
 std::optional<std::pair<double, double>> bounds_of(const OperationForms& forms, std::int32_t operation);
 
 // Returns the numbers by which forms multiply or divide in these operations, their reciprocals and products of two.
