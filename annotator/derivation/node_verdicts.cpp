@@ -85,6 +85,15 @@ bool rounds_alone(const OnnxNode& node, const onnx_file::OnnxGraph& graph, const
   });
 }
 
+// Returns the dtype to which a product rounds what it reads, as tools choose: its attribute allows it.
+std::string rounded_inputs(const OnnxNode& node) {
+  static constexpr std::array<std::string_view, 5> dtypes = {"", "", "float16", "bfloat16", "int8"};
+  if (node.op_type != "MatMulNBits") return "";
+  const std::int64_t level = onnx_file::integer_attribute(node, "accuracy_level", 0);
+  const bool is_less = level > 1 && level < static_cast<std::int64_t>(dtypes.size());
+  return is_less ? "may round its input to " + std::string(dtypes[static_cast<std::size_t>(level)]) : "";
+}
+
 // The caches of a language model are no results of the recorded call, unless it had caches as well.
 void compare_outputs(const onnx_file::OnnxGraph& graph, const WrittenOut& written, const Wiring& program,
                      const FileWiring& file, std::vector<std::string>& differences) {
@@ -215,6 +224,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (written.unread.contains(i)) finding.remark = "has inputs or attributes that are not compared";
     if (!finding.remark.empty()) finding.verdict = NodeVerdict::unaccounted;
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
+    if (finding.remark.empty()) finding.remark = rounded_inputs(*nodes[i]);
   }
   std::set<const OnnxNode*> equal_masks;
   for (std::size_t i = 0; i < nodes.size(); ++i) {

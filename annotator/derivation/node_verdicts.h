@@ -24,7 +24,8 @@ std::string_view name_of(NodeVerdict verdict);
 struct NodeFinding {
   NodeVerdict verdict = NodeVerdict::unaccounted;
   std::vector<std::string> modules = {};  // of its operations, or else the one around them; empty if unknown
-  std::string remark = {};                // why a node that stands for operations is unaccounted
+  // Why a node that stands for operations is unaccounted; else how it computes less precisely than the file states.
+  std::string remark = {};
 };
 
 // Returns a finding for each node of onnx_file::all_nodes(model.graph). A tensor whose parameters are not those of the

@@ -396,3 +396,13 @@ def test_exchanged_parts_of_a_joined_weight_are_found(tmp_path_factory):
     onnx.save(model, files.folder / "changed.onnx")
     predicate = attest(files, files.folder / "changed.onnx", 1)
     assert "Attention" in [each["op_type"] for each in predicate["nodes"] if each["verdict"] == "unaccounted"]
+
+
+def test_products_that_may_round_their_input_are_accounted_for_and_say_so(files, tmp_path):
+    small_models.TOOLS["blocks_of_4"](files.path("packed"), tmp_path / "blocks.onnx", None)
+    model = onnx.load(tmp_path / "blocks.onnx")
+    product = next(node for node in model.graph.node if node.op_type == "MatMulNBits")
+    set_attribute(product, accuracy_level=4)
+    onnx.save(model, tmp_path / "rounding.onnx")
+    nodes = attest(files, tmp_path / "rounding.onnx", 0)["nodes"]
+    assert [each["name"] for each in nodes if "int8" in each.get("remark", "")] == [product.name]
