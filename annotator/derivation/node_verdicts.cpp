@@ -170,7 +170,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     return bounds && saturation.is_within(quantiser, *bounds);
   };
   const OperandOrder order(operations, wiring, tensors);
-  const PartsRead parts(operations, tensors, contents);
+  const PartsRead parts(operations, tensors, placement.packed, contents);
   const auto makers_of = [&](std::string_view value) { return file.certain_makers_of(value); };
   const Contradictions contradictions(operations, tensors, derivations, contents);
   const RowFit rows(model.graph, written, tensors, contents, forms);

@@ -176,6 +176,7 @@ std::optional<PartsRead::Parts> PartsRead::parts_of(std::string_view value) cons
       parts.push_back(*part);
     }
     const bool is_scaling = scales(maker->op_type) && tensors_.find(maker->inputs[1]) != no_tensor;
+    if (packed_.contains(maker) && !parts.empty()) parts.pop_back();
     if (!is_choice(maker->op_type) && !moves(maker->op_type) && !is_scaling) break;
     value = maker->inputs[0];
   }

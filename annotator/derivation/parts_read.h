@@ -11,15 +11,16 @@
 #include "annotator/derivation/contents.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/operation_forms.h"
+#include "annotator/derivation/packed_products.h"
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::derivation {
 
 class PartsRead {
  public:
-  // All must outlive this object.
-  PartsRead(const OperationForms& forms, const FileTensors& tensors, Contents& contents)
-      : forms_(forms), tensors_(tensors), contents_(contents) {}
+  // All must outlive this object. The parts of a packed product are products of the program.
+  PartsRead(const OperationForms& forms, const FileTensors& tensors, const PackedProducts& packed, Contents& contents)
+      : forms_(forms), tensors_(tensors), packed_(packed), contents_(contents) {}
 
   // Compares the parts that constants choose between each operand and the node that computes it. Returns what differs;
   // "" if nothing, or if the parts are unknown.
@@ -48,6 +49,7 @@ class PartsRead {
 
   const OperationForms& forms_;
   const FileTensors& tensors_;
+  const PackedProducts& packed_;
   Contents& contents_;
 };
 

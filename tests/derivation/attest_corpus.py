@@ -65,7 +65,7 @@ def attest(model: str) -> list[attested_files.Attested]:
 
 
 def plant(model: str, kinds: list[str] | None = None) -> list[planted_changes.Planted]:
-    return [each for file in written(model) if file.path.exists() for each in planted_changes.plant(file, kinds)]
+    return [each for file in written(model) if file.path.exists() for each in planted_changes.plant(file, kinds=kinds)]
 
 
 def refit(model: str) -> list[refitted_files.Refitted]:

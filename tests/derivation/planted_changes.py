@@ -30,13 +30,13 @@ class Planted:
     found: str = ""  # what the command named
 
 
-def plant(file: File, kinds: list[str] | None = None) -> Iterator[Planted]:
-    """Plants each of the kinds of changes in a file, one at a time; by default one kind, which is another one in other
+def plant(file: File, count: int = 1, kinds: list[str] | None = None) -> Iterator[Planted]:
+    """Plants each of these kinds of changes in a file, one at a time; by default `count` kinds, which are others in other
     files. Skips a file with an alarm."""
     statement = _statement(file)
     if statement is None:
         return
-    count = len(kinds) if kinds else 1
+    count = len(kinds) if kinds else count
     planted = 0
     for kind in np.random.default_rng(zlib.crc32(file.name.encode())).permutation(kinds or list(CHANGES)):
         model = onnx.load(file.path)
