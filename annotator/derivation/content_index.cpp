@@ -1,10 +1,12 @@
 #include "annotator/derivation/content_index.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "annotator/derivation/evaluate.h"
@@ -23,17 +25,51 @@ constexpr std::int64_t max_vector = 1 << 16;           // elements of a matrix t
 constexpr std::size_t checkpoint_step = 64 << 20;      // bytes of a tensor whose pages are dropped after reading
 constexpr std::size_t max_rank = 5;                    // of a tensor whose axes are tried in all orders
 
-std::uint64_t bits_of(const char* at, std::size_t size) {
+template <std::size_t size>
+std::uint64_t bits_of(const char* at) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, at, size);
   return bits + 1;
 }
 
-std::uint64_t digest_of(std::string_view bytes, std::size_t size) {
-  std::uint64_t digest = 0;
-  for (std::size_t at = 0; at + size <= bytes.size(); at += size)
-    digest = digest * factor + bits_of(bytes.data() + at, size);
+// Calls visit(std::integral_constant<std::size_t, size>) for the size of an element: one the compiler knows is read by
+// a single instruction.
+template <class Visit>
+auto with_size(std::size_t size, Visit&& visit) {
+  switch (size) {
+    case 1:
+      return visit(std::integral_constant<std::size_t, 1>());
+    case 2:
+      return visit(std::integral_constant<std::size_t, 2>());
+    case 4:
+      return visit(std::integral_constant<std::size_t, 4>());
+    default:
+      return visit(std::integral_constant<std::size_t, 8>());
+  }
+}
+
+std::uint64_t bits_of(const char* at, std::size_t size) {
+  return with_size(size, [&](auto known) { return bits_of<known()>(at); });
+}
+
+// Four sums at once, because each product waits for the one before.
+template <std::size_t size>
+std::uint64_t digest_of(const char* at, std::size_t count) {
+  constexpr std::size_t lanes = 4;
+  constexpr std::uint64_t step = factor * factor * factor * factor;
+  std::array<std::uint64_t, lanes> sums{};
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      sums[lane] = sums[lane] * step + bits_of<size>(at + (i + lane) * size);
+  }
+  std::uint64_t digest = ((sums[0] * factor + sums[1]) * factor + sums[2]) * factor + sums[3];
+  for (; i < count; ++i) digest = digest * factor + bits_of<size>(at + i * size);
   return digest;
+}
+
+std::uint64_t digest_of(std::string_view bytes, std::size_t size) {
+  return with_size(size, [&](auto known) { return digest_of<known()>(bytes.data(), bytes.size() / known()); });
 }
 
 std::vector<std::uint64_t> row_digests(std::string_view bytes, std::size_t size, std::int64_t rows) {
@@ -44,15 +80,23 @@ std::vector<std::uint64_t> row_digests(std::string_view bytes, std::size_t size,
   return digests;
 }
 
+// Returns the digest of rows one after the other.
+std::uint64_t joined_digest(const std::vector<std::uint64_t>& rows, std::int64_t length) {
+  std::uint64_t shift = 1, digest = 0;
+  for (std::int64_t i = 0; i < length; ++i) shift *= factor;
+  for (const std::uint64_t row : rows) digest = digest * shift + row;
+  return digest;
+}
+
 std::vector<std::uint64_t> column_digests(std::string_view bytes, std::size_t size, std::int64_t columns) {
   std::vector<std::uint64_t> digests(static_cast<std::size_t>(columns), 0);
-  const char* at = bytes.data();
-  for (const char* const end = at + bytes.size(); at < end;) {
-    for (std::uint64_t& digest : digests) {
-      digest = digest * factor + bits_of(at, size);
-      at += size;
+  with_size(size, [&](auto known) {
+    const char* at = bytes.data();
+    for (const char* const end = at + bytes.size(); at < end; at += digests.size() * known()) {
+      for (std::size_t i = 0; i < digests.size(); ++i)
+        digests[i] = digests[i] * factor + bits_of<known()>(at + i * known());
     }
-  }
+  });
   return digests;
 }
 
@@ -86,8 +130,7 @@ void ContentIndex::add(std::size_t tensor, const TensorData& data) {
   const std::string_view bytes = as_text(data.bytes.in_memory().value());
   const std::size_t size = size_of(dtype_);
   const auto first = std::ranges::find_if(data.shape, [](std::int64_t each) { return each != 1; });
-  Parameter parameter{
-      .tensor = tensor, .dims = data.shape, .inner = {first, data.shape.end()}, .digest = digest_of(bytes, size)};
+  Parameter parameter{.tensor = tensor, .dims = data.shape, .inner = {first, data.shape.end()}};
   const auto dims = without_ones(data.shape);
   if (dims.size() == 1) {
     for (std::size_t i = 0; i < bytes.size() / size; ++i) {
@@ -109,6 +152,8 @@ void ContentIndex::add(std::size_t tensor, const TensorData& data) {
       }
     }
   }
+  parameter.digest = parameter.rows.empty() ? digest_of(bytes, size)
+                                            : joined_digest(parameter.rows, data.element_count() / parameter.inner[0]);
   parameters_.push_back(std::move(parameter));
 }
 

@@ -1,6 +1,7 @@
 #include "annotator/derivation/evaluate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -101,15 +102,21 @@ TensorData concatenated(const std::vector<TensorData>& parts) {
   return {parts.front().dtype, std::move(dims), Bytes::owned(std::move(bytes))};
 }
 
-// Copies in tiles, because one of the two matrices is always read across its rows.
+// Copies in tiles, because one of the two matrices is always read across its rows. A tile is turned in a place of its
+// own: the rows of a matrix are often a power of two apart, and would replace each other in the processor's cache.
 template <class T>
 void transpose_matrix(const T* from, T* to, std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t tile = 32;
+  std::array<T, static_cast<std::size_t>(tile * tile)> turned{};
   for (std::int64_t r = 0; r < rows; r += tile) {
+    const std::int64_t height = std::min(tile, rows - r);
     for (std::int64_t c = 0; c < columns; c += tile) {
-      for (std::int64_t i = r; i < std::min(r + tile, rows); ++i) {
-        for (std::int64_t j = c; j < std::min(c + tile, columns); ++j) to[j * rows + i] = from[i * columns + j];
+      const std::int64_t width = std::min(tile, columns - c);
+      for (std::int64_t i = 0; i < height; ++i) {
+        const T* const row = from + (r + i) * columns + c;
+        for (std::int64_t j = 0; j < width; ++j) turned[static_cast<std::size_t>(j * tile + i)] = row[j];
       }
+      for (std::int64_t j = 0; j < width; ++j) std::copy_n(turned.data() + j * tile, height, to + (c + j) * rows + r);
     }
   }
 }

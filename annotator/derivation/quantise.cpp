@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include "annotator/program/tensor_values.h"
 #include "schema/small_floats.h"
@@ -16,21 +17,37 @@ namespace {
 
 std::int64_t product(auto first, auto last) { return std::accumulate(first, last, std::int64_t{1}, std::multiplies()); }
 
+// Consecutive elements: of one group, or of one group each.
+struct RunOfElements {
+  std::size_t first = 0, count = 0;
+  std::size_t group = 0;   // of the first one
+  std::size_t stride = 0;  // of groups: 0 or 1
+};
+
+// Calls visit(run) for all elements in row-major order.
+template <class Visit>
+void for_each_run(const GroupShape& shape, Visit&& visit) {
+  std::size_t element = 0;
+  const auto add = [&](std::int64_t count, std::int64_t group, std::size_t stride) {
+    visit(RunOfElements{element, static_cast<std::size_t>(count), static_cast<std::size_t>(group), stride});
+    element += static_cast<std::size_t>(count);
+  };
+  for (std::int64_t o = 0; o < shape.outer; ++o) {
+    if (shape.is_shared) {
+      for (std::int64_t at = 0; at < shape.length; at += shape.block)
+        add(std::min(shape.block, shape.length - at) * shape.inner, at / shape.block, 0);
+    } else {
+      for (std::int64_t at = 0; at < shape.length; ++at) add(shape.inner, shape.group(o, at, 0), 1);
+    }
+  }
+}
+
 // Calls visit(element, group) for all elements in row-major order.
 template <class Visit>
 void for_each_element(const GroupShape& shape, Visit&& visit) {
-  std::size_t element = 0;
-  for (std::int64_t o = 0; o < shape.outer; ++o) {
-    for (std::int64_t at = 0; at < shape.length; ++at) {
-      if (shape.is_shared) {
-        const auto group = static_cast<std::size_t>(at / shape.block);
-        for (std::int64_t i = 0; i < shape.inner; ++i) visit(element++, group);
-      } else {
-        const auto first = static_cast<std::size_t>(shape.group(o, at, 0));
-        for (std::int64_t i = 0; i < shape.inner; ++i) visit(element++, first + static_cast<std::size_t>(i));
-      }
-    }
-  }
+  for_each_run(shape, [&](const RunOfElements& run) {
+    for (std::size_t i = 0; i < run.count; ++i) visit(run.first + i, run.group + i * run.stride);
+  });
 }
 
 float scale_of(const Range& range, const Scheme& scheme) {
@@ -67,45 +84,63 @@ std::int32_t zero_of(const Range& range, float scale, const Scheme& scheme) {
       std::clamp(zero, static_cast<double>(scheme.clip_low), static_cast<double>(scheme.clip_high)));
 }
 
-struct Quantiser {
-  const Scheme& scheme;
+// Rounds to the nearest integer, halves to even. Numbers from 2^22 on stay only about as large, which no integer of 16
+// bits shows. Unlike std::nearbyint(), it is no call on processors of the baseline.
+float to_even(float number) {
+  constexpr float shift = 12582912;  // 1.5 * 2^23: its sum with the number has no bits for a fraction
+  return (number + shift) - shift;
+}
 
-  std::int16_t operator()(float value, float scale, std::int32_t zero) const {
-    const float shift = static_cast<float>(zero);
-    float result = 0;
-    switch (scheme.rounding) {
-      case Rounding::divide_to_even:
-        result = std::nearbyint(value / scale) + shift;
-        break;
-      case Rounding::multiply_to_even:
-        result = std::nearbyint(value * inverse(scale)) + shift;
-        break;
-      case Rounding::divide_shifted_to_even:
-        result = std::nearbyint(value / scale + shift);
-        break;
-      case Rounding::divide_unsigned_to_even: {
-        const auto half = static_cast<float>(scheme.is_signed ? 1 << (scheme.bits - 1) : 0);
-        result = std::nearbyint(value / scale + (shift + half)) - half;
-        break;
-      }
-      case Rounding::multiply_from_zero:
-        result = std::round(value * inverse(scale) + shift);
-        break;
-      case Rounding::divide_from_zero:
-        result = std::round(value / scale + shift);
-        break;
-    }
-    if (std::isnan(result)) result = shift;  // 0 / 0
-    // Also keeps the bits of unsigned integers of 16 bits.
-    return static_cast<std::int16_t>(static_cast<std::int32_t>(
-        std::clamp(result, static_cast<float>(scheme.clip_low), static_cast<float>(scheme.clip_high))));
+float inverse(float scale) { return scale == 0 ? 0 : 1 / scale; }
+
+template <Rounding rounding>
+std::int16_t quantised(float value, float scale, std::int32_t zero, const Scheme& scheme) {
+  const auto shift = static_cast<float>(zero);
+  float result = 0;
+  if constexpr (rounding == Rounding::divide_to_even) {
+    result = to_even(value / scale) + shift;
+  } else if constexpr (rounding == Rounding::multiply_to_even) {
+    result = to_even(value * inverse(scale)) + shift;
+  } else if constexpr (rounding == Rounding::divide_shifted_to_even) {
+    result = to_even(value / scale + shift);
+  } else if constexpr (rounding == Rounding::divide_unsigned_to_even) {
+    const auto half = static_cast<float>(scheme.is_signed ? 1 << (scheme.bits - 1) : 0);
+    result = to_even(value / scale + (shift + half)) - half;
+  } else if constexpr (rounding == Rounding::multiply_from_zero) {
+    result = std::round(value * inverse(scale) + shift);
+  } else {
+    static_assert(rounding == Rounding::divide_from_zero);
+    result = std::round(value / scale + shift);
   }
+  result = std::isnan(result) ? shift : result;  // 0 / 0
+  // Also keeps the bits of unsigned integers of 16 bits.
+  return static_cast<std::int16_t>(static_cast<std::int32_t>(
+      std::clamp(result, static_cast<float>(scheme.clip_low), static_cast<float>(scheme.clip_high))));
+}
 
-  static float inverse(float scale) { return scale == 0 ? 0 : 1 / scale; }
-};
+// Calls visit(std::integral_constant<Rounding, rounding>).
+template <class Visit>
+auto with_rounding(Rounding rounding, Visit&& visit) {
+  switch (rounding) {
+    case Rounding::divide_to_even:
+      return visit(std::integral_constant<Rounding, Rounding::divide_to_even>());
+    case Rounding::multiply_to_even:
+      return visit(std::integral_constant<Rounding, Rounding::multiply_to_even>());
+    case Rounding::divide_shifted_to_even:
+      return visit(std::integral_constant<Rounding, Rounding::divide_shifted_to_even>());
+    case Rounding::divide_unsigned_to_even:
+      return visit(std::integral_constant<Rounding, Rounding::divide_unsigned_to_even>());
+    case Rounding::multiply_from_zero:
+      return visit(std::integral_constant<Rounding, Rounding::multiply_from_zero>());
+    case Rounding::divide_from_zero:
+      break;
+  }
+  return visit(std::integral_constant<Rounding, Rounding::divide_from_zero>());
+}
 
-void append(std::string& to, std::int16_t value, std::size_t size) {
-  to.append(reinterpret_cast<const char*>(&value), size);  // little-endian
+std::int16_t quantised(float value, float scale, std::int32_t zero, const Scheme& scheme) {
+  return with_rounding(scheme.rounding,
+                       [&](auto rounding) { return quantised<rounding()>(value, scale, zero, scheme); });
 }
 
 // Returns two numbers in each byte; a last one alone gets the padding.
@@ -119,9 +154,12 @@ std::string packed(std::span<const std::int16_t> halves, int padding = 0) {
 }
 
 std::string plain(std::span<const std::int16_t> values, std::size_t size) {
-  std::string bytes;
-  bytes.reserve(values.size() * size);
-  for (const std::int16_t value : values) append(bytes, value, size);
+  std::string bytes(values.size() * size, '\0');
+  if (size == 1) {
+    std::ranges::transform(values, bytes.begin(), [](std::int16_t value) { return static_cast<char>(value); });
+  } else {
+    std::memcpy(bytes.data(), values.data(), bytes.size());  // little-endian
+  }
   return bytes;
 }
 
@@ -145,11 +183,22 @@ GroupShape::GroupShape(const Groups& groups, const std::vector<std::int64_t>& di
 std::vector<Range> group_ranges(const Numbers& numbers, const Groups& groups) {
   const GroupShape shape(groups, numbers.dims);
   std::vector<Range> found(static_cast<std::size_t>(shape.count()));
-  for_each_element(shape, [&](std::size_t element, std::size_t group) {
-    const float value = numbers.values[element];
-    Range& range = found[group];
-    if (value < range.least) range.least = value;
-    if (value > range.largest) range.largest = value;
+  for_each_run(shape, [&](const RunOfElements& run) {
+    const float* const values = numbers.values.data() + run.first;
+    if (run.stride == 0) {
+      Range range = found[run.group];
+      for (std::size_t i = 0; i < run.count; ++i) {
+        range.least = values[i] < range.least ? values[i] : range.least;
+        range.largest = values[i] > range.largest ? values[i] : range.largest;
+      }
+      found[run.group] = range;
+      return;
+    }
+    for (std::size_t i = 0; i < run.count; ++i) {
+      Range& range = found[run.group + i];
+      if (values[i] < range.least) range.least = values[i];
+      if (values[i] > range.largest) range.largest = values[i];
+    }
   });
   return found;
 }
@@ -175,9 +224,14 @@ GroupScales group_scales(const std::vector<Range>& ranges, const Scheme& scheme)
 
 std::vector<std::int16_t> integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups) {
   std::vector<std::int16_t> result(numbers.values.size());
-  const Quantiser quantiser{scheme};
-  for_each_element(GroupShape(scheme.groups, numbers.dims), [&](std::size_t element, std::size_t group) {
-    result[element] = quantiser(numbers.values[element], groups.scales[group], groups.zeros[group]);
+  with_rounding(scheme.rounding, [&](auto rounding) {
+    for_each_run(GroupShape(scheme.groups, numbers.dims), [&](const RunOfElements& run) {
+      for (std::size_t i = 0; i < run.count; ++i) {
+        const std::size_t group = run.group + i * run.stride;
+        result[run.first + i] =
+            quantised<rounding()>(numbers.values[run.first + i], groups.scales[group], groups.zeros[group], scheme);
+      }
+    });
   });
   return result;
 }
@@ -191,10 +245,12 @@ std::uint8_t equal_roundings(const Numbers& numbers, const Scheme& scheme, const
     const float value = numbers.values[element], scale = groups.scales[group];
     const float exact = std::abs(value / scale);
     constexpr float halfway = 1e-4F;  // above the rounding of a quotient and of its sum with a zero point
-    if (!(std::abs(exact - std::trunc(exact) - 0.5F) < halfway * std::max(1.0F, exact / 16))) return;
-    const std::int16_t own = Quantiser{scheme}(value, scale, groups.zeros[group]);
+    constexpr float most = 1e9F;      // an int32
+    const auto whole = static_cast<float>(static_cast<std::int32_t>(exact < most ? exact : 0));
+    if (!(std::abs(exact - whole - 0.5F) < halfway * std::max(1.0F, exact / 16))) return;
+    const std::int16_t own = quantised(value, scale, groups.zeros[group], scheme);
     for (std::size_t i = 0; i < rounding_count; ++i) {
-      if (Quantiser{others[i]}(value, scale, groups.zeros[group]) != own) equal &= ~(1U << i);
+      if (quantised(value, scale, groups.zeros[group], others[i]) != own) equal &= ~(1U << i);
     }
   });
   return static_cast<std::uint8_t>(equal);

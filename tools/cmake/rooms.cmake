@@ -41,7 +41,7 @@ annotator_room(checkpoint NEEDS nlohmann_json::nlohmann_json)
 annotator_room(match USES text operators program origin onnx_file graph metadata exporter NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(derivation USES text operators program origin onnx_file graph simplify metadata exporter checkpoint match NEEDS nlohmann_json::nlohmann_json whence_re2 ONNX::onnx ONNX::onnx_proto)
 # Tools round after each operation; a fused multiplication and addition would give other bits.
-target_compile_options(whence_derivation PRIVATE -ffp-contract=off)
+target_compile_options(whence_derivation PRIVATE -ffp-contract=off -O3)
 annotator_room(annotation USES text origin onnx_file metadata exporter match NEEDS nlohmann_json::nlohmann_json)
 annotator_room(functions USES text operators origin onnx_file graph convert simplify metadata write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
 annotator_room(view USES text operators origin onnx_file metadata match functions NEEDS nlohmann_json::nlohmann_json)
