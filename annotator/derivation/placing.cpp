@@ -17,7 +17,7 @@ using onnx_file::OnnxNode;
 
 Placement Placing::run(match::MatchReport& report, const std::vector<NodeVerdict>& sizes,
                        const onnx_file::OnnxGraph& graph, const WrittenOut& written) {
-  take_matches(report, sizes);
+  take_matches(report, sizes, written);
   find_own_operations();
   ask_wiring(sizes, graph, written);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -35,11 +35,13 @@ bool Placing::fits(const OnnxNode& node, const std::vector<std::int32_t>& operat
   return misfit(node, operations, reference_).empty() || cuts_.fits(node, operations);
 }
 
-void Placing::take_matches(match::MatchReport& report, const std::vector<NodeVerdict>& sizes) {
+void Placing::take_matches(match::MatchReport& report, const std::vector<NodeVerdict>& sizes,
+                           const WrittenOut& written) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Placed place{.is_size = sizes[i] == NodeVerdict::size};
     if (i < report.nodes.size()) {
       place_packed(*nodes_[i], report.nodes[i]);
+      if (written.drafted.contains(i)) place_sum(*nodes_[i], report.nodes[i]);
       for (const match::UnitIndex unit : report.nodes[i].units) place.operations.push_back(unit.number());
       place.share = share_of(*nodes_[i], tensors_, derivations_);
       place.is_certain = report.nodes[i].confidence <= origin::Confidence::matched;
@@ -57,6 +59,21 @@ void Placing::place_packed(const OnnxNode& node, match::NodeMatch& match) {
   for (const std::int32_t operation : operations) match.units.push_back(match::UnitIndex(operation));
   match.confidence = origin::Confidence::matched;
   placement_.packed.emplace(&node, std::move(operations));
+}
+
+void Placing::place_sum(const OnnxNode& node, match::NodeMatch& match) const {
+  if (node.op_type != "Add") return;
+  std::vector<std::int32_t> readers;
+  for (const std::string_view input : node.inputs) {
+    if (readers.empty()) readers = readers_of_parameter(input, tensors_, derivations_, reference_);
+  }
+  const bool is_placed = std::ranges::any_of(match.units, [&](match::UnitIndex unit) {
+    return std::ranges::find(readers, unit.number()) != readers.end();
+  });
+  if (readers.empty() || is_placed || !fits(node, readers)) return;
+  match.units.clear();
+  for (const std::int32_t operation : readers) match.units.push_back(match::UnitIndex(operation));
+  match.confidence = readers.size() == 1 ? origin::Confidence::matched : origin::Confidence::inferred;
 }
 
 void Placing::find_own_operations() {

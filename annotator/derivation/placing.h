@@ -46,8 +46,10 @@ class Placing {
  private:
   std::vector<Placed>& placed() { return placement_.placed; }
   bool fits(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations) const;
-  void take_matches(match::MatchReport& report, const std::vector<NodeVerdict>& sizes);
+  void take_matches(match::MatchReport& report, const std::vector<NodeVerdict>& sizes, const WrittenOut& written);
   void place_packed(const onnx_file::OnnxNode& node, match::NodeMatch& match);
+  // Places the sum with a bias that stands in the place of a fused operator at the operations that read the bias.
+  void place_sum(const onnx_file::OnnxNode& node, match::NodeMatch& match) const;
   // The match gives a node also the operations before it that the node seems to leave out. One for which another node
   // stands is not left out.
   void find_own_operations();
