@@ -69,7 +69,7 @@ bool is_angle_table(const FileTensors& tensors, TensorNumber tensor, const Tenso
     const double factor = program::Elements::of(number)->number(0);
     if (factor > 0 && factor != 1) factors.push_back(factor);
   }
-  const double bound = data.dtype == DType::float16 ? 1e-3 : data.dtype == DType::bfloat16 ? 8e-3 : 4e-7;
+  const double bound = rounding_of(data.dtype);
   for (const TensorData& each : constants.of_size(data.shape[1])) {
     const auto frequencies = program::Elements::of(each);
     if (!is_floating(each.dtype) || !frequencies) continue;

@@ -28,14 +28,14 @@ std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
   std::set<std::int32_t> found;
   std::vector<GraphValueId> open = {value};
   for (std::size_t i = 0; i < open.size() && i < most; ++i) {
-    const GraphNode* const maker = producer(graph, open[i]);
+    const GraphNode* const maker = graph.producer(open[i]);
     if (maker == nullptr) continue;
     const bool is_product = maker->op_type == "MatMul" || maker->op_type == "Gemm" || maker->op_type == "Conv";
     const bool has_parameter = is_product && std::ranges::any_of(maker->inputs, [&](GraphValueId input) {
-                                 const GraphNode* const before = producer(graph, input);
+                                 const GraphNode* const before = graph.producer(input);
                                  const bool is_turned = before != nullptr && before->op_type == "Transpose";
                                  const graph::Initializer* const weight =
-                                     initializer(graph, is_turned ? before->inputs[0] : input);
+                                     graph.initializer(is_turned ? before->inputs[0] : input);
                                  return weight != nullptr && (weight->parameter || weight->rearranged);
                                });
     if (has_parameter) {
@@ -64,7 +64,7 @@ std::optional<std::int64_t> first_column_before(const Graph& graph, GraphValueId
   constexpr int longest = 100;  // a chain of nodes
   std::optional<std::int64_t> start;
   for (int steps = 0; steps < longest; ++steps) {
-    const GraphNode* const maker = producer(graph, value);
+    const GraphNode* const maker = graph.producer(value);
     if (maker == nullptr || maker->inputs.empty()) return std::nullopt;
     if (maker->op_type == "MatMul" || maker->op_type == "Gemm") return start;
     // Columns of heads are none of the product.

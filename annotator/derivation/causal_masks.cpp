@@ -14,20 +14,6 @@ using graph::GraphNode;
 using graph::GraphValueId;
 using onnx_file::OnnxNode;
 
-const GraphNode* producer(const Graph& graph, GraphValueId value) {
-  if (value == graph::no_value) return nullptr;
-  const std::int32_t number = graph.values[static_cast<std::size_t>(value)].producer;
-  return number >= 0 && static_cast<std::size_t>(number) < graph.nodes.size()
-             ? &graph.nodes[static_cast<std::size_t>(number)]
-             : nullptr;
-}
-
-const graph::Initializer* initializer(const Graph& graph, GraphValueId value) {
-  if (value == graph::no_value) return nullptr;
-  const std::int32_t number = graph.values[static_cast<std::size_t>(value)].initializer;
-  return number >= 0 ? &graph.initializers[static_cast<std::size_t>(number)] : nullptr;
-}
-
 namespace {
 
 // Returns true for conditions that hold, or numbers that are 0, only where the column is not after the row.
@@ -54,7 +40,7 @@ bool counts_positions(const Graph& graph, GraphValueId value, bool rows) {
   if ((*dims)[rank - (rows ? 1 : 2)].size != 1) return false;
   constexpr int longest = 20;  // a chain of movements
   for (int steps = 0; steps < longest; ++steps) {
-    const GraphNode* const maker = producer(graph, value);
+    const GraphNode* const maker = graph.producer(value);
     if (maker == nullptr || maker->inputs.empty()) return false;
     if (maker->op_type == "Range") return true;
     if (maker->op_type == "Add" && !depends_on_input(graph, maker->inputs[1])) {
@@ -82,9 +68,9 @@ bool is_causal_mask(const Graph& graph, GraphValueId mask) {
   constexpr std::size_t most = 50;  // nodes before the mask
   std::vector<GraphValueId> open = {mask};
   for (std::size_t i = 0; i < open.size() && i < most; ++i) {
-    const graph::Initializer* const constant = initializer(graph, open[i]);
-    if (constant != nullptr && constant->data.bytes.in_memory() && is_causal_table(constant->data)) return true;
-    const GraphNode* const maker = producer(graph, open[i]);
+    const TensorData* const constant = graph.constant(open[i]);
+    if (constant != nullptr && is_causal_table(*constant)) return true;
+    const GraphNode* const maker = graph.producer(open[i]);
     if (maker == nullptr || maker->inputs.empty()) continue;
     if (compares_positions(graph, *maker)) return true;
     // What one of the operands hides is hidden.
@@ -105,7 +91,7 @@ bool depends_on_input(const Graph& graph, GraphValueId value) {
     const GraphValueId at = open.back();
     open.pop_back();
     if (std::ranges::find(graph.inputs, at) != graph.inputs.end()) return true;
-    const GraphNode* const maker = producer(graph, at);
+    const GraphNode* const maker = graph.producer(at);
     if (maker == nullptr || maker->op_type == "Shape" || maker->op_type == "Size") continue;
     for (const GraphValueId input : maker->inputs) {
       if (input != graph::no_value && seen.insert(input).second) open.push_back(input);

@@ -8,11 +8,6 @@
 
 namespace whence::derivation {
 
-// Returns the node that computes a value; null for an input, an initializer or no value.
-const graph::GraphNode* producer(const graph::Graph& graph, graph::GraphValueId value);
-// Returns the initializer that a value is; null if it is none.
-const graph::Initializer* initializer(const graph::Graph& graph, graph::GraphValueId value);
-
 // Returns true if a mask hides the positions after each one, and perhaps others.
 bool is_causal_mask(const graph::Graph& graph, graph::GraphValueId mask);
 // Returns true if a value follows from the content of an input, and not from sizes alone.

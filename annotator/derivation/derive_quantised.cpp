@@ -14,6 +14,20 @@
 
 namespace whence::derivation {
 
+namespace {
+
+// Returns sources for weights that were float16 before.
+std::vector<Expression> as_float16(const std::vector<Expression>& sources) {
+  std::vector<Expression> all;
+  for (const Expression& source : sources) {
+    for (const CastRange& range : cast_ranges)
+      all.push_back({CastStep{DType::float32}, {{CastStep{DType::float16, range}, {source}}}});
+  }
+  return all;
+}
+
+}  // namespace
+
 StoredParts Deriver::stored_parts(const QuantisedWeight& weight) {
   integers_ = weight.integers == no_tensor ? "" : contents_.of(tensors_[weight.integers]);
   scales_ = weight.scales == no_tensor ? "" : contents_.of(tensors_[weight.scales]);
@@ -72,13 +86,21 @@ void Deriver::find_quantised(const QuantisedWeight& weight) {
   if (candidates.empty()) return find_quantised_constant(weight, stored);
   // Scales alone may be those of several candidates, for example before and after a rounding to float16.
   std::optional<std::pair<Expression, Scheme>> scales_fit;
-  for (const Expression& candidate : candidates) {
-    const TensorData real = evaluate(candidate, sources());
-    const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
-    if (finding.exact_integers) return set_quantised(weight, candidate, finding.scheme, true);
-    if (finding.exact_scales && !scales_fit) scales_fit.emplace(candidate, finding.scheme);
+  const auto find_exactly = [&](const std::vector<Expression>& all) {
+    for (const Expression& candidate : all) {
+      const TensorData real = evaluate(candidate, sources());
+      const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
+      if (finding.exact_integers) set_quantised(weight, candidate, finding.scheme, true);
+      if (finding.exact_integers) return true;
+      if (finding.exact_scales && !scales_fit) scales_fit.emplace(candidate, finding.scheme);
+    }
+    return false;
+  };
+  // Numbers that are known up to rounding are not those that float16 rounds much more, which are many and slow to
+  // compute.
+  for (const auto& all : {candidates, as_float16(candidates)}) {
+    if (find_exactly(all) || find_near_quantised(weight, all, stored)) return;
   }
-  if (find_near_quantised(weight, candidates, stored)) return;
   if (scales_fit) {
     set_quantised(weight, scales_fit->first, scales_fit->second, false);
     found(weight.integers).remark = "not the nearest integers for " + to_text(scales_fit->first);
@@ -95,15 +117,18 @@ bool Deriver::find_by_rule(const QuantisedWeight& weight, ScaleRule rule) {
   if (!numbers) return false;
   const auto source = likeness_.find(*numbers, fit_of(weight.integers));
   const std::vector<Expression> candidates = quantised_candidates(weight, *numbers, source);
-  for (const Expression& candidate : candidates) {
-    const TensorData real = evaluate(candidate, sources());
-    SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
-    if (!finding.exact_integers || !finding.scheme.follows(rule)) continue;
-    finding.scheme.scale_rule = rule;
-    set_quantised(weight, candidate, finding.scheme, true);
-    return true;
+  for (const auto& all : {candidates, as_float16(candidates)}) {
+    for (const Expression& candidate : all) {
+      const TensorData real = evaluate(candidate, sources());
+      SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
+      if (!finding.exact_integers || !finding.scheme.follows(rule)) continue;
+      finding.scheme.scale_rule = rule;
+      set_quantised(weight, candidate, finding.scheme, true);
+      return true;
+    }
+    if (find_near_quantised(weight, all, stored)) return true;
   }
-  return find_near_quantised(weight, candidates, stored);
+  return false;
 }
 
 bool Deriver::find_near_quantised(const QuantisedWeight& weight, const std::vector<Expression>& candidates,
@@ -197,13 +222,6 @@ std::vector<Expression> Deriver::quantised_sources(const QuantisedWeight& weight
   const TensorData real = evaluate(source, sources());
   for (const std::int64_t axis : axes)
     std::ranges::move(folded_candidates(source, real, numbers, axis), std::back_inserter(sources_to_try));
-  // The weights were float16 before.
-  for (std::size_t i = 0, count = sources_to_try.size(); i < count; ++i) {
-    for (const CastRange& range : cast_ranges) {
-      const Expression half{CastStep{DType::float16, range}, {sources_to_try[i]}};
-      sources_to_try.push_back({CastStep{DType::float32}, {half}});
-    }
-  }
   return sources_to_try;
 }
 

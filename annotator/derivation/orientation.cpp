@@ -67,11 +67,11 @@ Orientations::Orientations(const std::vector<ProgramForm>& forms) {
           if (is_turned || (weight.parameter && !weight.rearranged)) transposed_[name].insert(transposed != is_turned);
           break;
         }
-        if (known.producer < 0 || static_cast<std::size_t>(known.producer) >= graph.nodes.size()) break;
-        const graph::GraphNode& maker = graph.nodes[static_cast<std::size_t>(known.producer)];
-        if (maker.op_type != "Transpose" && maker.op_type != "Cast" && maker.op_type != "Identity") break;
-        transposed = transposed != (maker.op_type == "Transpose");
-        value = maker.inputs[0];
+        const graph::GraphNode* const maker = graph.producer(value);
+        if (maker == nullptr) break;
+        if (maker->op_type != "Transpose" && maker->op_type != "Cast" && maker->op_type != "Identity") break;
+        transposed = transposed != (maker->op_type == "Transpose");
+        value = maker->inputs[0];
       }
     }
   }

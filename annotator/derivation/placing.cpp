@@ -67,9 +67,8 @@ void Placing::place_sum(const OnnxNode& node, match::NodeMatch& match) const {
   for (const std::string_view input : node.inputs) {
     if (readers.empty()) readers = readers_of_parameter(input, tensors_, derivations_, reference_);
   }
-  const bool is_placed = std::ranges::any_of(match.units, [&](match::UnitIndex unit) {
-    return std::ranges::find(readers, unit.number()) != readers.end();
-  });
+  const bool is_placed = std::ranges::any_of(
+      match.units, [&](match::UnitIndex unit) { return std::ranges::find(readers, unit.number()) != readers.end(); });
   if (readers.empty() || is_placed || !fits(node, readers)) return;
   match.units.clear();
   for (const std::int32_t operation : readers) match.units.push_back(match::UnitIndex(operation));

@@ -32,6 +32,8 @@ bool same_numbers(const program::Elements& a, const program::Elements& b, double
 
 }  // namespace
 
+double rounding_of(DType dtype) { return dtype == DType::float16 ? 1e-3 : dtype == DType::bfloat16 ? 8e-3 : 4e-7; }
+
 ProgramConstants::ProgramConstants(const Program& program, const std::vector<ProgramForm>& forms) {
   for (const Constant& constant : program.constants) add(constant.data);
   for (const Parameter& parameter : program.parameters) {
@@ -181,7 +183,7 @@ bool ProgramConstants::holds(const TensorData& tensor) const {
     }
     return true;
   };
-  const double bound = tensor.dtype == DType::float16 ? 1e-3 : tensor.dtype == DType::bfloat16 ? 8e-3 : 4e-7;
+  const double bound = rounding_of(tensor.dtype);
   // Zeros and ones are made without a constant of the program.
   if (all_equal(0) || all_equal(1)) return true;
   // Half the distance of the float16 numbers next to zero.

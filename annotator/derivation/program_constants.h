@@ -15,6 +15,9 @@
 
 namespace whence::derivation {
 
+// Returns by how much tools may round numbers of a type in ways of their own, relative to the numbers.
+double rounding_of(DType dtype);
+
 class ProgramConstants {
  public:
   // Evaluates every node of the forms, and of the program written out, that reads only constants.

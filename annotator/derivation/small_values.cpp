@@ -214,11 +214,9 @@ const TensorData* ProgramValues::of(graph::GraphValueId value, int depth) {
 }
 
 std::optional<TensorData> ProgramValues::compute(graph::GraphValueId value, int depth) {
-  if (const graph::Initializer* const constant = initializer(graph_, value)) {
-    const bool is_small = constant->data.bytes.in_memory() && constant->data.bytes.size() <= most_bytes;
-    return is_small ? std::optional(constant->data) : std::nullopt;
-  }
-  const GraphNode* const maker = producer(graph_, value);
+  if (const TensorData* const constant = graph_.constant(value))
+    return constant->bytes.size() <= most_bytes ? std::optional(*constant) : std::nullopt;
+  const GraphNode* const maker = graph_.producer(value);
   if (maker == nullptr) return std::nullopt;
   Constants inputs;
   for (const graph::GraphValueId input : maker->inputs) {

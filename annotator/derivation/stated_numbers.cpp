@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "annotator/derivation/program_constants.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/program/tensor_values.h"
 
@@ -154,8 +155,6 @@ std::set<double> stated_in(const OperationForms& forms, const std::vector<std::i
   return part == Part::factor ? following_from(stated) : stated;
 }
 
-double rounding_of(DType dtype) { return dtype == DType::float16 ? 1e-3 : dtype == DType::bfloat16 ? 8e-3 : 1e-6; }
-
 }  // namespace
 
 std::optional<std::pair<double, double>> bounds_of(const OperationForms& forms, std::int32_t operation) {
@@ -203,12 +202,13 @@ std::string unstated_number(const OnnxNode& node, const std::vector<std::int32_t
     const auto number = is_floating(data.dtype) ? uniform_number(data) : std::nullopt;
     const bool is_reciprocal = node.op_type == "Div" && slot == 0 && number == 1.0;
     if (!number || std::isnan(*number) || is_reciprocal) continue;
+    constexpr double of_text = 1e-6;  // of numbers that a tool printed and read again
     const double own = as_stated(node.op_type, slot, *number);
     const std::set<double> stated = stated_in(forms, operations, node.op_type, *part);
     // A sum with 0 adds nothing to a program that states no term.
     const bool is_neutral = stated.empty() && own == (*part == Part::factor ? 1 : 0);
     const bool is_stated = is_neutral || std::ranges::any_of(stated, [&](double known) {
-                             return is_near(own, known, rounding_of(data.dtype));
+                             return is_near(own, known, std::max(rounding_of(data.dtype), of_text));
                            });
     if (!is_stated) return "states " + std::to_string(*number) + ", which the program does not state here";
   }

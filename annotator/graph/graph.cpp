@@ -95,6 +95,11 @@ const GraphNode* Graph::producer(GraphValueId value) const {
   return number < 0 ? nullptr : &nodes[number];
 }
 
+const Initializer* Graph::initializer(GraphValueId value) const {
+  const std::int32_t number = value == no_value ? -1 : values[value].initializer;
+  return number < 0 ? nullptr : &initializers[number];
+}
+
 const TensorData* Graph::constant(GraphValueId value) const {
   if (value == no_value) return nullptr;
   const GraphValue& definition = values[value];

@@ -105,6 +105,8 @@ class Graph {
 
   // Returns the node of this graph that computes a value; nullptr for inputs, initializers, captures and no_value.
   const GraphNode* producer(GraphValueId value) const;
+  // Returns the initializer of this graph that a value is; nullptr for other values and no_value.
+  const Initializer* initializer(GraphValueId value) const;
   // Returns the data of an initializer, own or captured; nullptr for other values and for bytes that are not in memory.
   const TensorData* constant(GraphValueId value) const;
   // Returns an integer constant as a vector (int64 or int32 initializers of rank 0 or 1).
