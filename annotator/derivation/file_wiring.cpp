@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -148,7 +149,21 @@ bool FileWiring::reads_numbers(std::size_t number) const {
   if (node.inputs.empty()) return false;
   const TensorNumber tensor = tensors_.find(node.inputs[0]);
   if (tensor != no_tensor) return is_floating(from_onnx(tensors_[tensor].tensor->data_type));
-  return source_of(node.inputs[0]).is_arithmetic;
+  return holds_numbers(node.inputs[0], 0);
+}
+
+bool FileWiring::holds_numbers(std::string_view value, int depth) const {
+  static const std::map<std::string_view, std::size_t> choosing = {
+      {"Compress", 0},        {"Concat", 0},    {"Gather", 0}, {"GatherElements", 0}, {"GatherND", 0}, {"Pad", 0},
+      {"ScatterElements", 0}, {"ScatterND", 0}, {"Slice", 0},  {"Tile", 0},           {"TopK", 0},     {"Where", 2}};
+  constexpr int deepest = 10;  // choices, one of the result of another
+  const Source source = source_of(value);
+  if (source.is_arithmetic) return true;
+  const OnnxNode* const maker = tensors_.producer(source.value);
+  const auto found = maker == nullptr ? choosing.end() : choosing.find(maker->op_type);
+  if (found == choosing.end() || maker->inputs.size() <= found->second || depth == deepest) return false;
+  const bool is_index = maker->op_type == "TopK" && maker->outputs.size() > 1 && maker->outputs[1] == source.value;
+  return !is_index && holds_numbers(maker->inputs[found->second], depth + 1);
 }
 
 std::string FileWiring::difference(std::size_t number, const IsSaturated& is_saturated) const {

@@ -85,6 +85,8 @@ class FileWiring {
     std::vector<const onnx_file::OnnxNode*> movements = {};  // between that result and the value, and the node itself
   };
   Source source_of(std::string_view value) const;
+  // Returns true for the result of an operator on numbers, and for elements that others chose from it.
+  bool holds_numbers(std::string_view value, int depth) const;
   // Keeps the candidates that are among the readers, or else those that are one of them in another call of the module:
   // equal calls are not distinguished.
   void keep_common(std::set<std::int32_t>& candidates, const std::set<std::int32_t>& readers) const;

@@ -27,6 +27,7 @@
 #include "annotator/derivation/row_fit.h"
 #include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
+#include "annotator/derivation/stated_integers.h"
 #include "annotator/derivation/stated_numbers.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
@@ -212,6 +213,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       if (finding.remark.empty()) finding.remark = parts.difference(*nodes[i], own);
       if (finding.remark.empty())
         finding.remark = unstated_number(*nodes[i], own, operations, tensors, derivations, contents);
+      if (finding.remark.empty()) finding.remark = other_integers(*nodes[i], own, operations, tensors, contents);
       if (finding.remark.empty()) finding.remark = other_rows_of(i);
       const bool reads_twice = nodes[i]->op_type == "Add" && file.reads_one_of_several(i);
       if (finding.remark.empty() && reads_twice)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "annotator/match/op_class.h"
 
@@ -110,6 +111,30 @@ std::string OperandOrder::value_read_twice(const OnnxNode& node, const std::vect
   return twice && !*twice ? "reads one value twice, in the program two values" : "";
 }
 
+bool OperandOrder::is_negated(std::string_view condition) const {
+  bool negated = false;
+  for (int steps = 0; steps < longest_way; ++steps) {
+    const OnnxNode* const maker = tensors_.producer(condition);
+    const bool is_not = maker != nullptr && maker->op_type == "Not";
+    if (maker == nullptr || maker->inputs.empty() || !(is_not || is_movement(maker->op_type))) break;
+    negated = negated != is_not;
+    condition = maker->inputs[0];
+  }
+  return negated;
+}
+
+bool OperandOrder::is_negated(const graph::Graph& graph, graph::GraphValueId condition) {
+  bool negated = false;
+  for (int steps = 0; steps < longest_way; ++steps) {
+    const graph::GraphNode* const maker = graph.producer(condition);
+    const bool is_not = maker != nullptr && maker->op_type == "Not";
+    if (maker == nullptr || maker->inputs.empty() || !(is_not || is_movement(maker->op_type))) break;
+    negated = negated != is_not;
+    condition = maker->inputs[0];
+  }
+  return negated;
+}
+
 std::string OperandOrder::difference(const OnnxNode& node, const std::vector<std::int32_t>& operations,
                                      const MakersOf& makers_of) const {
   if (std::string twice = value_read_twice(node, operations); !twice.empty()) return twice;
@@ -131,6 +156,10 @@ std::string OperandOrder::difference(const OnnxNode& node, const std::vector<std
     if (form.node->op_type != node.op_type) return;
     std::vector<Operand> ours;
     for (std::size_t slot = 0; slot < form.node->inputs.size(); ++slot) ours.push_back(operand_of(form, slot));
+    // ONNX Runtime removes a Not before Where, and exchanges the branches.
+    const bool is_choice = node.op_type == "Where" && ours.size() == 3;
+    if (is_choice && is_negated(node.inputs[0]) != is_negated(*form.graph, form.node->inputs[0]))
+      std::swap(ours[1], ours[2]);
     const Order order = compare(theirs, ours);
     is_same = is_same || order == Order::same;
     is_other = is_other || order == Order::other;

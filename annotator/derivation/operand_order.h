@@ -36,6 +36,9 @@ class OperandOrder {
   using Operand = std::set<std::int32_t>;
   Operand operand_of(const onnx_file::OnnxNode& node, std::size_t slot, const MakersOf& makers_of) const;
   Operand operand_of(const OperationForms::FormNode& form, std::size_t slot) const;
+  // Returns true if a condition is negated an odd number of times.
+  bool is_negated(std::string_view condition) const;
+  static bool is_negated(const graph::Graph& graph, graph::GraphValueId condition);
   std::string value_read_twice(const onnx_file::OnnxNode& node, const std::vector<std::int32_t>& operations) const;
 
   const OperationForms& forms_;

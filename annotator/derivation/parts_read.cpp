@@ -83,7 +83,8 @@ bool PartsRead::are_equal(const Part& a, const Part& b) {
   const auto are_same = [&](std::optional<std::int64_t> theirs, std::optional<std::int64_t> ours) {
     if (!theirs || !ours) return true;
     const auto from_front = [](std::int64_t place, std::optional<std::int64_t> size) {
-      if (size && place < 0) place += *size;
+      place = std::max(place, -far_end - 1);  // before each axis: the end of a reversal
+      if (size && place < 0) place = std::max(place + *size, std::int64_t{-1});
       return std::min(place, size.value_or(far_end));
     };
     const std::int64_t one = from_front(*theirs, a.size ? a.size : b.size);

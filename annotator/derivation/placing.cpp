@@ -1,6 +1,7 @@
 #include "annotator/derivation/placing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "annotator/derivation/node_counts.h"
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/parameter_places.h"
+#include "annotator/derivation/stated_numbers.h"
 #include "annotator/match/op_class.h"
 #include "annotator/onnx_file/node_attributes.h"
 
@@ -25,6 +27,7 @@ Placement Placing::run(match::MatchReport& report, const std::vector<NodeVerdict
     place_by_weight(i);
     add_folded(i);
     add_fused_activation(i);
+    add_fused_factor(i);
     placed()[i].share = share_of(*nodes_[i], tensors_, derivations_);
     placed()[i].is_plain = is_plain(*nodes_[i], tensors_, derivations_);
   }
@@ -199,6 +202,24 @@ void Placing::add_fused_activation(std::size_t number) {
     const bool is_new = std::ranges::find(own, operation) == own.end();
     if (is_new && operations_.has(operation, match::op_class(activation)))
       placed()[number].operations.push_back(operation);
+  }
+}
+
+void Placing::add_fused_factor(std::size_t number) {
+  const double alpha = onnx_file::number_attribute(*nodes_[number], "alpha").value_or(1);
+  const std::vector<std::int32_t> own = placed()[number].operations;
+  if (nodes_[number]->op_type != "FusedMatMul" || alpha == 1 || own.empty()) return;
+  std::set<std::int32_t> others = wiring_.readers_of(own);
+  others.merge(wiring_.sources_of(own));
+  constexpr double rounding = 1e-5;
+  for (const std::int32_t operation : others) {
+    const bool scales =
+        operations_.has(operation, match::op_class("Mul")) || operations_.has(operation, match::op_class("Div"));
+    if (!scales || std::ranges::find(own, operation) != own.end()) continue;
+    const auto factors = factors_of(operations_, {operation});
+    const bool is_own = std::ranges::any_of(
+        factors, [&](double factor) { return factor != 1 && std::abs(alpha - factor) <= rounding * std::abs(factor); });
+    if (is_own) placed()[number].operations.push_back(operation);
   }
 }
 

@@ -65,6 +65,8 @@ class Placing {
   void add_folded(std::size_t node);
   // Adds the operation that an operator of ONNX Runtime computes by its attribute `activation`.
   void add_fused_activation(std::size_t node);
+  // Adds the product or quotient by a number that ONNX Runtime's MatMul computes by its attribute `alpha`.
+  void add_fused_factor(std::size_t node);
 
   const std::vector<const onnx_file::OnnxNode*>& nodes_;
   const match::Reference& reference_;

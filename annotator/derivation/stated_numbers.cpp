@@ -54,7 +54,7 @@ std::optional<std::pair<double, double>> bounds_of(const Graph& graph, const Gra
 }
 
 // What a number does in a node.
-enum class Part : std::uint8_t { factor, term, exponent, smallest, largest };
+enum class Part : std::uint8_t { factor, term, exponent, smallest, largest, limit, branch };
 
 std::optional<Part> part_of(std::string_view op_type, std::size_t slot) {
   if (op_type == "Mul" || op_type == "Div") return Part::factor;
@@ -62,6 +62,8 @@ std::optional<Part> part_of(std::string_view op_type, std::size_t slot) {
   if (op_type == "Pow" && slot == 1) return Part::exponent;
   if (op_type == "Max" || (op_type == "Clip" && slot == 1)) return Part::smallest;
   if (op_type == "Min" || (op_type == "Clip" && slot == 2)) return Part::largest;
+  if (op_type.starts_with("Greater") || op_type.starts_with("Less")) return Part::limit;
+  if (op_type == "Where" && slot > 0) return Part::branch;
   return std::nullopt;
 }
 
@@ -78,17 +80,19 @@ const Numbers& numbers_of_definition(std::string_view op_type) {
   static const Numbers of_norm = {{Part::exponent, {-1, -0.5, 0.5, 2}}};
   static const Numbers of_exponential = {
       {Part::factor, {0.5, 2}}, {Part::term, {-1, 1}}, {Part::smallest, {0}}, {Part::largest, {0}}};
+  // PyTorch's softplus is the identity above 20.
+  static const Numbers of_softplus = {{Part::factor, {0.5, 2}}, {Part::term, {-1, 1}}, {Part::limit, {20}}};
   static const std::map<std::string_view, const Numbers*> known = {
       {"Celu", &of_exponential},        {"Cosh", &of_exponential},
       {"Elu", &of_exponential},         {"Gelu", &of_gelu},
       {"GroupNormalization", &of_norm}, {"HardSigmoid", &of_hard},
       {"HardSwish", &of_hard},          {"InstanceNormalization", &of_norm},
       {"LayerNormalization", &of_norm}, {"LpNormalization", &of_norm},
-      {"Mish", &of_exponential},        {"Reciprocal", &of_norm},
+      {"Mish", &of_softplus},           {"Reciprocal", &of_norm},
       {"ReduceL2", &of_norm},           {"Relu", &of_exponential},
       {"RMSNormalization", &of_norm},   {"Selu", &of_exponential},
       {"Sigmoid", &of_exponential},     {"Sinh", &of_exponential},
-      {"Softplus", &of_exponential},    {"Sqrt", &of_norm},
+      {"Softplus", &of_softplus},       {"Sqrt", &of_norm},
       {"Swish", &of_exponential},
   };
   const auto found = known.find(op_type);
@@ -143,15 +147,18 @@ bool is_near(double number, double known, double rounding) {
 // Returns the numbers that the operations state as this part of a node.
 std::set<double> stated_in(const OperationForms& forms, const std::vector<std::int32_t>& operations,
                            std::string_view op_type, Part part) {
-  Numbers numbers, defined;
-  bool is_plain = false;  // a form has the operator, so that its numbers are those of no definition
-  forms.for_each_node(operations, [&](const FormNode& form) {
-    const std::size_t before = numbers[part].size();
-    add_numbers(form, numbers, defined);
-    is_plain = is_plain || (form.node->op_type == op_type && numbers[part].size() > before);
-  });
-  std::set<double> stated = numbers[part];
-  if (!is_plain) stated.insert(defined[part].begin(), defined[part].end());
+  std::set<double> stated;
+  for (const std::int32_t operation : operations) {
+    Numbers numbers, defined;
+    bool is_plain = false;  // a form has the operator, so that its numbers are those of no definition
+    forms.for_each_node({operation}, [&](const FormNode& form) {
+      const std::size_t before = numbers[part].size();
+      add_numbers(form, numbers, defined);
+      is_plain = is_plain || (form.node->op_type == op_type && numbers[part].size() > before);
+    });
+    stated.merge(numbers[part]);
+    if (!is_plain) stated.merge(defined[part]);
+  }
   return part == Part::factor ? following_from(stated) : stated;
 }
 
@@ -203,13 +210,15 @@ std::string unstated_number(const OnnxNode& node, const std::vector<std::int32_t
     const bool is_reciprocal = node.op_type == "Div" && slot == 0 && number == 1.0;
     if (!number || std::isnan(*number) || is_reciprocal) continue;
     constexpr double of_text = 1e-6;  // of numbers that a tool printed and read again
+    // Exponents are small integers and their halves.
+    const bool is_exact = *part == Part::exponent && data.dtype == DType::float32;
+    const double rounding = is_exact ? 0 : std::max(rounding_of(data.dtype), of_text);
     const double own = as_stated(node.op_type, slot, *number);
     const std::set<double> stated = stated_in(forms, operations, node.op_type, *part);
     // A sum with 0 adds nothing to a program that states no term.
     const bool is_neutral = stated.empty() && own == (*part == Part::factor ? 1 : 0);
-    const bool is_stated = is_neutral || std::ranges::any_of(stated, [&](double known) {
-                             return is_near(own, known, std::max(rounding_of(data.dtype), of_text));
-                           });
+    const bool is_stated =
+        is_neutral || std::ranges::any_of(stated, [&](double known) { return is_near(own, known, rounding); });
     if (!is_stated) return "states " + std::to_string(*number) + ", which the program does not state here";
   }
   return "";
