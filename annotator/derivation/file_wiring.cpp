@@ -153,17 +153,31 @@ bool FileWiring::reads_numbers(std::size_t number) const {
 }
 
 bool FileWiring::holds_numbers(std::string_view value, int depth) const {
-  static const std::map<std::string_view, std::size_t> choosing = {
-      {"Compress", 0},        {"Concat", 0},    {"Gather", 0}, {"GatherElements", 0}, {"GatherND", 0}, {"Pad", 0},
-      {"ScatterElements", 0}, {"ScatterND", 0}, {"Slice", 0},  {"Tile", 0},           {"TopK", 0},     {"Where", 2}};
+  // The operands of which operators choose elements; of Concat all.
+  static const std::map<std::string_view, std::vector<std::size_t>> choosing = {{"Compress", {0}},
+                                                                                {"Gather", {0}},
+                                                                                {"GatherElements", {0}},
+                                                                                {"GatherND", {0}},
+                                                                                {"Pad", {0}},
+                                                                                {"Tile", {0}},
+                                                                                {"ScatterElements", {0, 2}},
+                                                                                {"ScatterND", {0, 2}},
+                                                                                {"Slice", {0}},
+                                                                                {"TopK", {0}},
+                                                                                {"Where", {1, 2}}};
   constexpr int deepest = 10;  // choices, one of the result of another
   const Source source = source_of(value);
   if (source.is_arithmetic) return true;
   const OnnxNode* const maker = tensors_.producer(source.value);
-  const auto found = maker == nullptr ? choosing.end() : choosing.find(maker->op_type);
-  if (found == choosing.end() || maker->inputs.size() <= found->second || depth == deepest) return false;
+  if (maker == nullptr || depth == deepest) return false;
   const bool is_index = maker->op_type == "TopK" && maker->outputs.size() > 1 && maker->outputs[1] == source.value;
-  return !is_index && holds_numbers(maker->inputs[found->second], depth + 1);
+  if (is_index) return false;
+  const auto holds = [&](std::string_view operand) { return holds_numbers(operand, depth + 1); };
+  if (maker->op_type == "Concat") return std::ranges::any_of(maker->inputs, holds);
+  const auto found = choosing.find(maker->op_type);
+  return found != choosing.end() && std::ranges::any_of(found->second, [&](std::size_t slot) {
+           return slot < maker->inputs.size() && holds(maker->inputs[slot]);
+         });
 }
 
 std::string FileWiring::difference(std::size_t number, const IsSaturated& is_saturated) const {

@@ -13,7 +13,7 @@ namespace {
 using onnx_file::OnnxNode;
 using Integers = std::vector<std::int64_t>;
 
-enum class Meaning : std::uint8_t { axes, numbers };
+enum class Meaning : std::uint8_t { axes, indices, numbers };
 
 struct Slot {
   std::size_t place = 0;
@@ -23,7 +23,8 @@ struct Slot {
 std::vector<Slot> slots_of(std::string_view op_type) {
   if (op_type == "CumSum" || op_type.starts_with("Reduce")) return {{1, Meaning::axes}};
   if (op_type == "Pad") return {{1}, {3, Meaning::axes}};
-  if (op_type == "Gather" || op_type == "TopK" || op_type == "Trilu" || op_type == "OneHot") return {{1}};
+  if (op_type == "Gather") return {{1, Meaning::indices}};
+  if (op_type == "TopK" || op_type == "Trilu" || op_type == "OneHot") return {{1}};
   if (op_type == "Equal" || op_type.starts_with("Greater") || op_type.starts_with("Less")) return {{0}, {1}};
   return {};
 }
@@ -38,21 +39,46 @@ std::optional<Integers> integers_in(const TensorData& data) {
   return numbers;
 }
 
-// Counts axes from the front, in ascending order; unchanged if the rank is unknown.
-Integers from_front(Integers axes, const graph::Graph& graph, const graph::GraphNode& node) {
-  if (node.inputs.empty() || node.inputs[0] == graph::no_value) return axes;
+// Returns the dims of what a node of a form reads; nullptr if the rank is unknown.
+const std::vector<Dim>* dims_of(const graph::Graph& graph, const graph::GraphNode& node) {
+  if (node.inputs.empty() || node.inputs[0] == graph::no_value) return nullptr;
   const auto& dims = graph.values[static_cast<std::size_t>(node.inputs[0])].dims;
-  for (std::int64_t& axis : axes) {
-    if (dims && axis < 0) axis += static_cast<std::int64_t>(dims->size());
-  }
-  std::ranges::sort(axes);
-  return axes;
+  return dims ? &*dims : nullptr;
 }
 
-// Numbers from the front and from the end cannot be compared without the size.
-bool are_equal(const Integers& a, const Integers& b) {
-  return std::ranges::equal(
-      a, b, [](std::int64_t one, std::int64_t other) { return one == other || (one < 0) != (other < 0); });
+bool are_equal_axes(Integers a, Integers b, const std::vector<Dim>* dims) {
+  for (Integers* const axes : {&a, &b}) {
+    for (std::int64_t& axis : *axes) {
+      if (dims != nullptr && axis < 0) axis += static_cast<std::int64_t>(dims->size());
+    }
+    std::ranges::sort(*axes);
+  }
+  return a == b;
+}
+
+// Without the size of the axis, indices from the front and from the end cannot be compared.
+bool are_equal_indices(const Integers& a, const Integers& b, std::int64_t axis, const std::vector<Dim>* dims) {
+  if (dims != nullptr && axis < 0) axis += static_cast<std::int64_t>(dims->size());
+  const bool is_known = dims != nullptr && axis >= 0 && axis < static_cast<std::int64_t>(dims->size());
+  const Dim* const dim = is_known ? &(*dims)[static_cast<std::size_t>(axis)] : nullptr;
+  const std::int64_t size = dim != nullptr && dim->is_static() ? dim->size : 0;
+  return std::ranges::equal(a, b, [&](std::int64_t one, std::int64_t other) {
+    if (size == 0 && (one < 0) != (other < 0)) return true;
+    return (one < 0 ? one + size : one) == (other < 0 ? other + size : other);
+  });
+}
+
+bool are_equal(const Integers& theirs, const Integers& ours, Meaning meaning, const OperationForms::FormNode& form) {
+  const std::vector<Dim>* const dims = dims_of(*form.graph, *form.node);
+  switch (meaning) {
+    case Meaning::axes:
+      return are_equal_axes(theirs, ours, dims);
+    case Meaning::indices:
+      return are_equal_indices(theirs, ours, form.node->int_attribute("axis", 0), dims);
+    case Meaning::numbers:
+      break;
+  }
+  return theirs == ours;
 }
 
 std::string to_text(const Integers& numbers) {
@@ -72,22 +98,18 @@ std::string other_integers(const OnnxNode& node, const std::vector<std::int32_t>
     if (tensor == no_tensor) continue;
     const auto theirs = integers_in(contents.data(tensors[tensor]));
     if (!theirs) continue;
-    bool is_equal = false, is_computed = false;
+    bool is_equal = false;
     std::optional<Integers> expected;
     forms.for_each_node(operations, [&](const OperationForms::FormNode& form) {
       if (form.node->op_type != node.op_type || slot.place >= form.node->inputs.size()) return;
       const TensorData* const constant = form.graph->constant(form.node->inputs[slot.place]);
       const auto ours = constant == nullptr ? std::nullopt : integers_in(*constant);
-      is_computed = is_computed || !ours;
-      if (!ours) return;
-      const bool are_axes = slot.meaning == Meaning::axes;
-      is_equal = is_equal ||
-                 (are_axes ? from_front(*theirs, *form.graph, *form.node) == from_front(*ours, *form.graph, *form.node)
-                           : ours->size() != theirs->size() || are_equal(*theirs, *ours));
+      // One of another size is of another step of the operation.
+      if (!ours || ours->size() != theirs->size()) return;
+      is_equal = is_equal || are_equal(*theirs, *ours, slot.meaning, form);
       expected = ours;
     });
-    if (expected && !is_equal && !is_computed)
-      return "states " + to_text(*theirs) + ", the program " + to_text(*expected);
+    if (expected && !is_equal) return "states " + to_text(*theirs) + ", the program " + to_text(*expected);
   }
   return "";
 }

@@ -8,7 +8,7 @@ import onnx
 import pytest
 import torch
 import whence
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from torch import nn
 
 import small_models as models
@@ -23,8 +23,8 @@ class Places(nn.Module):
         self.first, self.second, self.last = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(16, 8)
 
     def forward(self, x):
-        left, right = self.first(x).tanh(), self.second(x).sigmoid()
-        chosen = torch.where(x > 0, left, right)
+        left, right = self.first(x.flip(1)).tanh(), self.second(x).sigmoid()
+        chosen = torch.where(~(x > 0.125), left, right).cumsum(1)[:, [7, 1, 2, 3, 4, 5, 6, 0]]
         value, gate = self.last(torch.cat([left, right, chosen - right], 1)[:, 4:20]).chunk(2, 1)
         return (value * 0.25 + 0.75) * gate.cos() ** 3 - gate.clamp(-0.5, 0.625) / 3
 
@@ -82,8 +82,27 @@ def other_bound(graph):
     clip.input[2] = clip.input[1]
 
 
+def other_integers(op_type, change):
+    """Returns a change: an operator has other integers as its second operand."""
+    def change_operand(graph):
+        tensor = number(graph, nodes(graph, op_type)[0].input[1])
+        tensor.CopyFrom(numpy_helper.from_array(change(numpy_helper.to_array(tensor)), tensor.name))
+
+    return change_operand
+
+
+def lost_fractions(graph):
+    """Truncates the numbers that were chosen by indices."""
+    value = nodes(graph, "Sub")[0].input[0]
+    maker = next(node for node in graph.node if value in node.output)
+    maker.output[0] = "chosen"
+    at = list(graph.node).index(maker) + 1
+    graph.node.insert(at, helper.make_node("Cast", ["chosen"], ["truncated"], "truncates", to=onnx.TensorProto.INT32))
+    graph.node.insert(at + 1, helper.make_node("Cast", ["truncated"], [value], to=onnx.TensorProto.FLOAT))
+
+
 def later_start(graph):
-    tensor = number(graph, nodes(graph, "Slice")[0].input[1])
+    tensor = number(graph, nodes(graph, "Slice")[-1 if nodes(graph, "Split") else 1].input[1])
     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) + 1, tensor.name))
 
 
@@ -97,6 +116,10 @@ CHANGES = {
     "divisor for its reciprocal": numbers("Div", 1 / 3),
     "term": numbers("Add", 0.25),
     "exponent": numbers("Pow", 2),
+    "exponent of which powers of negative numbers are none": numbers("Pow", 3.0000002),
+    "threshold": numbers("Greater", 0.25),
+    "axis": other_integers("CumSum", lambda axis: axis - 1),
+    "fractions": lost_fractions,
     "bound": other_bound,
 }
 
