@@ -187,8 +187,6 @@ class Refit {
       throw Error(Code::internal, "the new tensor '" + printable(tensor.name) + "' has another size",
                   "please report this with the files", place_);
     }
-    constexpr std::size_t released_size = 8 << 20;
-    if (data.bytes.size() > released_size) weights_.release();
     const auto* const bias = std::get_if<derivation::QuantiseBiasStep>(&derivation.expression->step);
     if (bias != nullptr && !bias->is_scale) require_range(tensor, data);
     return data.bytes;

@@ -22,7 +22,7 @@ constexpr std::int64_t min_line = 4;                   // elements of a row that
 constexpr std::int64_t min_piece = 4;                  // elements of a vector that is a part of another one
 constexpr std::size_t max_alike = 64;                  // lines with one digest that are looked at
 constexpr std::int64_t max_vector = 1 << 16;           // elements of a matrix that may consist of biases
-constexpr std::size_t checkpoint_step = 64 << 20;      // bytes of a tensor whose pages are dropped after reading
+constexpr std::size_t checkpoint_step = 8 << 20;       // bytes of a tensor whose pages are dropped after reading
 constexpr std::size_t max_rank = 5;                    // of a tensor whose axes are tried in all orders
 
 template <std::size_t size>

@@ -59,6 +59,12 @@ TensorData Weights::value(std::string_view name) const {
   const std::size_t index = entry(name).value();
   const auto complete = replaced_.find(index);
   const TensorData& data = complete == replaced_.end() ? tensors_[index].data : complete->second;
+  constexpr std::uint64_t most_read = std::uint64_t{64} << 20;
+  read_ += data.bytes.size();
+  if (read_ > most_read) {
+    release();
+    read_ = 0;
+  }
   const auto product = adapters_.find(index);
   return product == adapters_.end() ? data : product->second.applied_to(data);
 }

@@ -50,7 +50,7 @@ class Weights {
   const std::string& tensor_name(std::string_view name) const { return tensors_[entry(name).value()].name; }
   // Lets the kernel drop the pages of tensors that were read; they are read again when they are needed.
   void release() const;
-  // Returns the tensor with the adapter's changes. Requires find(name).
+  // Returns the tensor with the adapter's changes. Requires find(name). Releases what was read before, at intervals.
   TensorData value(std::string_view name) const;
 
  private:
@@ -62,6 +62,7 @@ class Weights {
   FlatMap<std::string, std::size_t> names_;
   std::string prefix_;
   std::size_t stored_ = 0;                      // tensors of the checkpoint
+  mutable std::uint64_t read_ = 0;              // bytes since the last release()
   std::vector<ComputedValue> computed_;         // of the tensors after them, without data
   std::map<std::size_t, LowRank> adapters_;     // by index of the tensor
   std::map<std::size_t, TensorData> replaced_;  // by index of the tensor
