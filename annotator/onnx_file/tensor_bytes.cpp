@@ -7,6 +7,7 @@
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/onnx_file/wire_out.h"
 #include "schema/dtype.h"
+#include "schema/printable.h"
 
 namespace whence::onnx_file {
 
@@ -36,6 +37,15 @@ std::size_t element_size(const wire::Field& field, int data_type) {
   if (field.number == fields::double_data || field.number == fields::int64_data) return 8;
   const DType dtype = from_onnx(data_type);
   return dtype == DType::undefined ? 1 : std::min<std::size_t>(size_of(dtype), 8);
+}
+
+// Readers take one of two fields, and not all the same one.
+void require_one_field(const OnnxTensor& tensor, const Place& place) {
+  for (const wire::Field& field : wire::Fields(tensor.message, place)) {
+    if (!is_typed_data(field.number) && field.number != string_data) continue;
+    throw Error(Code::corrupt_file, "the tensor '" + printable(tensor.name) + "' states its values in two fields",
+                "keep one of raw_data, external_data and the typed fields", place);
+  }
 }
 
 }  // namespace
@@ -68,6 +78,8 @@ std::string typed_field(std::uint32_t field, std::string_view raw, int data_type
 }
 
 std::string_view TensorBytes::of(const OnnxTensor& tensor, std::string& typed) {
+  const bool is_untyped = tensor.external || !tensor.raw.empty();
+  if (is_untyped) require_one_field(tensor, place_);
   if (tensor.external) return external_.of(tensor);
   if (!tensor.raw.empty()) return tensor.raw;
   typed.clear();

@@ -248,6 +248,16 @@ def test_a_tensor_with_too_few_bytes_is_called_corrupt(files_of, tmp_path):
     assert "E0204" in run("attest", tmp_path / "short.onnx", "--weights", files.weights, code=3).stderr
 
 
+def test_a_tensor_with_values_in_two_fields_is_called_corrupt(files_of, tmp_path):
+    """Readers take one of the fields, and not all the same one."""
+    files = files_of("images")
+    model = onnx.load(files.tool("dynamo", "ort_all"))
+    tensor = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    tensor.float_data.extend(2 * numpy_helper.to_array(tensor).reshape(-1))
+    onnx.save(model, tmp_path / "two.onnx")
+    assert "states its values in two fields" in run("attest", tmp_path / "two.onnx", "--weights", files.weights, code=3).stderr
+
+
 def test_an_output_never_replaces_an_input(files_of):
     files = files_of("images")
     before = files.weights.read_bytes()
