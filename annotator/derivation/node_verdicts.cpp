@@ -24,6 +24,7 @@
 #include "annotator/derivation/parts_read.h"
 #include "annotator/derivation/placing.h"
 #include "annotator/derivation/product_parts.h"
+#include "annotator/derivation/repetitions.h"
 #include "annotator/derivation/row_fit.h"
 #include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
@@ -153,7 +154,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   std::vector<NodeVerdict> size_verdicts;
   for (const OnnxNode* node : nodes) size_verdicts.push_back(sizes.add(*node));
   const Cuts cuts(operations, tensors, contents);
-  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring, cuts)
+  const Repetitions repetitions(operations, tensors, contents);
+  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring, cuts, repetitions)
                             .run(report, size_verdicts, model.graph, written);
   std::vector<Placed>& placed = placement.placed;
   const FileWiring file(nodes, model.graph, written, wiring, tensors, placed);
@@ -179,6 +181,14 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (same && !*same) return "chooses other rows than the program";
     return same && file.rows_of(*nodes[i]) == "position_ids" ? "" : file.other_rows(i);
   };
+  // A movement is not placed at an operation of its own, so that those before its reader count as well.
+  const auto other_repetition = [&](std::size_t i) -> std::string {
+    if (nodes[i]->op_type != "Expand" && nodes[i]->op_type != "Tile") return "";
+    std::vector<std::int32_t> near = placed[i].operations;
+    const auto sources = wiring.sources_of(file.operations_reading(i));
+    near.insert(near.end(), sources.begin(), sources.end());
+    return repetitions.difference(*nodes[i], near);
+  };
   const ProductParts product_parts(product_chains(forms), tensors, derivations, contents);
   const Surplus surplus(nodes, placed, operations, tensors);
   std::vector<NodeFinding> findings;
@@ -199,9 +209,12 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     } else if (is_movement(nodes[i]->op_type) || is_rescaling(*nodes[i], tensors)) {
       finding.verdict = own.empty() ? NodeVerdict::movement : NodeVerdict::operation;
       finding.remark = unknown_domain(*nodes[i]);
+      if (finding.remark.empty()) finding.remark = other_repetition(i);
     } else if (!own.empty() && !is_size) {
       // Exporters compute sizes in ways of their own.
-      if (!cuts.fits(*nodes[i], own)) finding.remark = misfit(*nodes[i], own, reference);
+      finding.remark = other_repetition(i);
+      if (finding.remark.empty() && !cuts.fits(*nodes[i], own) && !repetitions.fits(*nodes[i], own))
+        finding.remark = misfit(*nodes[i], own, reference);
       if (finding.remark.empty()) finding.remark = cuts.difference(*nodes[i], own);
       if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own, written.drafted.contains(i));
       if (finding.remark.empty())
