@@ -1,4 +1,4 @@
-"""Operations that exporters and tools write in other ways than whence: repeated heads."""
+"""Operations that exporters and tools write in other ways than whence: repeated heads, bounds in float16, places."""
 
 from types import SimpleNamespace
 
@@ -40,7 +40,20 @@ class GroupedQueries(nn.Module):
         return (queries @ keys.transpose(-1, -2) * 0.5).softmax(-1) @ values
 
 
-INPUTS = {GroupedQueries: (2, 5, 16)}
+class Shares(nn.Module):
+    """Divides by sums that are cut off near zero, at numbers that float16 cannot hold, and finds the largest element."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(8, 6)
+
+    def forward(self, x):
+        projected = self.project(x)
+        size = projected.abs().sum(-1, keepdim=True).clamp(min=1e-6)
+        return projected.argmax(-1), projected / size, nn.functional.normalize(projected, dim=-1)
+
+
+INPUTS = {GroupedQueries: (2, 5, 16), Shares: (4, 8)}
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +141,23 @@ def test_keys_in_the_place_of_values_are_found(exported, tmp_path, exporter):
     keys.input[0], values.input[0] = values.input[0], keys.input[0]
     [_, nodes], _ = findings(model, files, tmp_path)
     assert nodes
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_another_bound_in_float16_is_found(exported, tmp_path, exporter):
+    files = exported(Shares, exporter)
+    models.TOOLS["float16"](files.path, tmp_path / "half.onnx", [{"x": files.x.numpy()}])
+    model = onnx.load(tmp_path / "half.onnx")
+    clip = nodes_of(model, "Clip")[0]
+    set_numbers(model, clip.input[1], np.float16(3e-6))
+    (tensors, nodes), _ = findings(model, files, tmp_path)
+    assert tensors == [clip.input[1]] or nodes == [clip.name]
+
+
+def test_the_smallest_element_in_the_place_of_the_largest_is_found(exported, tmp_path):
+    files = exported(Shares, "dynamo")
+    model = onnx.load(files.path)
+    [node] = nodes_of(model, "ArgMax")
+    node.op_type = "ArgMin"
+    [_, nodes], _ = findings(model, files, tmp_path)
+    assert nodes == [node.name]
