@@ -59,6 +59,15 @@ bool is_opaque(const OnnxNode& node, const onnx_file::OnnxSummary& model) {
   });
 }
 
+// Returns why a node is unaccounted in which nothing contradicts the program.
+std::string reason_unaccounted(const OnnxNode& node, const onnx_file::OnnxSummary& model) {
+  if (is_opaque(node, model))
+    return node.op_type == "Constant" ? "states numbers in an attribute that is not compared"
+                                      : "calls a local function, whose nodes are not compared";
+  const std::string bodies = node.subgraphs.empty() ? "" : ", and its bodies are compared with none";
+  return "no operation of the program was found for it" + bodies;
+}
+
 int opset_of(const onnx_file::OnnxSummary& model) {
   for (const onnx_file::OnnxOpset& opset : model.opsets) {
     if (opset.domain.empty() || opset.domain == "ai.onnx") return static_cast<int>(opset.version);
@@ -237,6 +246,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (written.unread.contains(i)) finding.remark = "has inputs or attributes that are not compared";
     if (!finding.remark.empty()) finding.verdict = NodeVerdict::unaccounted;
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
+    if (finding.verdict == NodeVerdict::unaccounted && finding.remark.empty())
+      finding.remark = reason_unaccounted(*nodes[i], model);
     if (finding.remark.empty()) finding.remark = rounded_inputs(*nodes[i]);
   }
   std::set<const OnnxNode*> equal_masks;

@@ -7,7 +7,7 @@ import onnx
 import pytest
 import torch
 import whence
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from torch import nn
 
 import small_models as models
@@ -150,8 +150,10 @@ def test_another_bound_in_float16_is_found(exported, tmp_path, exporter):
     model = onnx.load(tmp_path / "half.onnx")
     clip = nodes_of(model, "Clip")[0]
     set_numbers(model, clip.input[1], np.float16(3e-6))
-    (tensors, nodes), _ = findings(model, files, tmp_path)
+    (tensors, nodes), predicate = findings(model, files, tmp_path)
     assert tensors == [clip.input[1]] or nodes == [clip.name]
+    rows = predicate["tensors"] + predicate["nodes"]
+    assert all(row.get("remark") for row in rows if row["verdict"] == "unaccounted")
 
 
 def test_the_smallest_element_in_the_place_of_the_largest_is_found(exported, tmp_path):
@@ -161,3 +163,23 @@ def test_the_smallest_element_in_the_place_of_the_largest_is_found(exported, tmp
     node.op_type = "ArgMin"
     [_, nodes], _ = findings(model, files, tmp_path)
     assert nodes == [node.name]
+
+
+def test_a_call_of_a_local_function_and_a_condition_say_why_they_are_unaccounted(exported, tmp_path):
+    files = exported(Shares, "dynamo")
+    model = onnx.load(files.path)
+    last = model.graph.output[0].name
+    maker_of(model, last).output[0] = "found"
+    same = helper.make_node("Identity", ["found"], ["branch"])
+    body = helper.make_graph([same], "body", [], [helper.make_tensor_value_info("branch", onnx.TensorProto.INT64, None)])
+    model.graph.initializer.append(numpy_helper.from_array(np.array(True), "always"))
+    model.graph.node.extend([
+        helper.make_node("If", ["always"], ["chosen"], "condition", then_branch=body, else_branch=body),
+        helper.make_node("same", ["chosen"], [last], "call", domain="local")])
+    opset = helper.make_opsetid("", 18)
+    model.functions.append(helper.make_function("local", "same", ["a"], ["b"], [helper.make_node("Identity", ["a"], ["b"])],
+                                                [opset]))
+    model.opset_import.append(helper.make_opsetid("local", 1))
+    _, predicate = findings(model, files, tmp_path)
+    remarks = {row["name"]: row.get("remark") for row in predicate["nodes"] if row["verdict"] == "unaccounted"}
+    assert remarks["condition"] and remarks["call"]
