@@ -5,9 +5,11 @@
 #include <limits>
 #include <sstream>
 
+#include "annotator/derivation/program_constants.h"
 #include "annotator/derivation/stated_numbers.h"
 #include "annotator/onnx_file/node_attributes.h"
 #include "annotator/program/tensor_values.h"
+#include "schema/dtype.h"
 
 namespace whence::derivation {
 
@@ -34,10 +36,17 @@ bool Cuts::fits(const OnnxNode& node, const std::vector<std::int32_t>& operation
   const auto own = bounds_of(node);
   if (!own) return false;
   const Bounds all = all_bounds(node, *own);
+  const bool is_of_halves = std::ranges::any_of(node.inputs, [&](std::string_view input) {
+    const TensorNumber tensor = tensors_.find(input);
+    return tensor != no_tensor && from_onnx(tensors_[tensor].tensor->data_type) == DType::float16;
+  });
   return std::ranges::any_of(operations, [&](std::int32_t operation) {
     const auto expected = derivation::bounds_of(operations_, operation);
+    const auto is_bound = [&](double bound, double of_program) {
+      return same(bound, of_program) || (is_of_halves && is_half_of(bound, of_program));
+    };
     const auto equals = [&](const Bounds& each) {
-      return same(each.first, expected->first) && same(each.second, expected->second);
+      return is_bound(each.first, expected->first) && is_bound(each.second, expected->second);
     };
     return expected && (equals(*own) || equals(all));
   });

@@ -54,6 +54,7 @@ std::vector<Derivation> Deriver::run() {
   choose_roundings();
   list_equals();
   drop_certain_equals();
+  give_reasons();
   return std::move(found_);
 }
 
@@ -202,6 +203,15 @@ void Deriver::find_constants() {
     const bool is_known =
         constants_ != nullptr && (constants_->holds(data) || is_angle_table(tensors_, number, data, *constants_));
     if ((is_short && is_structure(tensors_[number])) || is_known) found(number).verdict = Verdict::constant;
+  }
+}
+
+void Deriver::give_reasons() {
+  const std::string reason = constants_ == nullptr
+                                 ? "follows from no parameter by known steps"
+                                 : "follows from no parameter by known steps, and is no constant of the program";
+  for (Derivation& each : found_) {
+    if (each.verdict == Verdict::unaccounted && each.remark.empty()) each.remark = reason;
   }
 }
 

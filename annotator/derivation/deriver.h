@@ -81,6 +81,8 @@ class Deriver {
   void find_constants();
   // Lists the equals of parameters that were found by the layer they belong to, such as biases.
   void list_equals();
+  // Adds a remark to each unaccounted tensor without one.
+  void give_reasons();
   // Exporters store equal tensors once, so a tensor may stand for every parameter with its bytes that no other tensor
   // holds. If the names distinguish all of them, nothing was merged.
   void drop_certain_equals();

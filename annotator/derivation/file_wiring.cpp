@@ -62,7 +62,7 @@ FileWiring::Source FileWiring::source_of(std::string_view value) const {
       return {{Wiring::of_input(input->second)}, value, true, false, false, std::move(movements)};
     }
     movements.push_back(maker);
-    if (is_movement(maker->op_type) && !maker->inputs.empty()) {
+    if ((is_movement(maker->op_type) || maker->op_type == "Tile") && !maker->inputs.empty()) {
       is_split = is_split || maker->op_type == "Split";
       value = maker->inputs[0];
       continue;
@@ -132,7 +132,11 @@ std::vector<std::int32_t> FileWiring::operations_after(std::size_t number) const
     const TensorNumber tensor = tensors_.find(is_dequantised ? maker->inputs[0] : input);
     return tensor != no_tensor && element_count(tensors_[tensor].tensor->dims) == 1;
   };
-  if (std::ranges::none_of(node->inputs, is_number)) return {};
+  return std::ranges::none_of(node->inputs, is_number) ? std::vector<std::int32_t>() : operations_reading(number);
+}
+
+std::vector<std::int32_t> FileWiring::operations_reading(std::size_t number) const {
+  const OnnxNode* node = nodes_[number];
   constexpr int longest = 100;  // a chain of movements
   for (int steps = 0; steps < longest; ++steps) {
     if (node->outputs.empty() || tensors_.readers(node->outputs[0]).size() != 1) return {};

@@ -47,6 +47,8 @@ class FileWiring {
   // Returns the operations of the node that reads the result of a scaling by one number, perhaps after movements; empty
   // if it is none, or several nodes read it.
   std::vector<std::int32_t> operations_after(std::size_t node) const;
+  // Returns the operations of the only node that reads the result, perhaps after movements; empty for several.
+  std::vector<std::int32_t> operations_reading(std::size_t node) const;
   // Returns true for a node whose first input is computed by an operator on numbers, or holds real numbers of the file.
   bool reads_numbers(std::size_t node) const;
   // Returns the operations that compute a value, before movements; empty if they are unknown or uncertain.

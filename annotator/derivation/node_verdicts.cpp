@@ -24,6 +24,7 @@
 #include "annotator/derivation/parts_read.h"
 #include "annotator/derivation/placing.h"
 #include "annotator/derivation/product_parts.h"
+#include "annotator/derivation/repetitions.h"
 #include "annotator/derivation/row_fit.h"
 #include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
@@ -57,6 +58,15 @@ bool is_opaque(const OnnxNode& node, const onnx_file::OnnxSummary& model) {
   return std::ranges::any_of(node.attributes, [](const onnx_file::OnnxAttribute& attribute) {
     return attribute.name == "value_float" || attribute.name == "value_floats" || attribute.name == "sparse_value";
   });
+}
+
+// Returns why a node is unaccounted in which nothing contradicts the program.
+std::string reason_unaccounted(const OnnxNode& node, const onnx_file::OnnxSummary& model) {
+  if (is_opaque(node, model))
+    return node.op_type == "Constant" ? "states numbers in an attribute that is not compared"
+                                      : "calls a local function, whose nodes are not compared";
+  const std::string bodies = node.subgraphs.empty() ? "" : ", and its bodies are compared with none";
+  return "no operation of the program was found for it" + bodies;
 }
 
 int opset_of(const onnx_file::OnnxSummary& model) {
@@ -154,7 +164,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   std::vector<NodeVerdict> size_verdicts;
   for (const OnnxNode* node : nodes) size_verdicts.push_back(sizes.add(*node));
   const Cuts cuts(operations, tensors, contents);
-  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring, cuts)
+  const Repetitions repetitions(operations, tensors, contents);
+  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring, cuts, repetitions)
                             .run(report, size_verdicts, model.graph, written);
   std::vector<Placed>& placed = placement.placed;
   const FileWiring file(nodes, model.graph, written, wiring, tensors, placed);
@@ -180,6 +191,14 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (same && !*same) return "chooses other rows than the program";
     return same && file.rows_of(*nodes[i]) == "position_ids" ? "" : file.other_rows(i);
   };
+  // A movement is not placed at an operation of its own, so that those before its reader count as well.
+  const auto other_repetition = [&](std::size_t i) -> std::string {
+    if (nodes[i]->op_type != "Expand" && nodes[i]->op_type != "Tile") return "";
+    std::vector<std::int32_t> near = placed[i].operations;
+    const auto sources = wiring.sources_of(file.operations_reading(i));
+    near.insert(near.end(), sources.begin(), sources.end());
+    return repetitions.difference(*nodes[i], near);
+  };
   const ProductParts product_parts(product_chains(forms), tensors, derivations, contents);
   const Surplus surplus(nodes, placed, operations, tensors);
   std::vector<NodeFinding> findings;
@@ -200,9 +219,12 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     } else if (is_movement(nodes[i]->op_type) || is_rescaling(*nodes[i], tensors)) {
       finding.verdict = own.empty() ? NodeVerdict::movement : NodeVerdict::operation;
       finding.remark = unknown_domain(*nodes[i]);
+      if (finding.remark.empty()) finding.remark = other_repetition(i);
     } else if (!own.empty() && !is_size) {
       // Exporters compute sizes in ways of their own.
-      if (!cuts.fits(*nodes[i], own)) finding.remark = misfit(*nodes[i], own, reference);
+      finding.remark = other_repetition(i);
+      if (finding.remark.empty() && !cuts.fits(*nodes[i], own) && !repetitions.fits(*nodes[i], own))
+        finding.remark = misfit(*nodes[i], own, reference);
       if (finding.remark.empty()) finding.remark = cuts.difference(*nodes[i], own);
       if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own, written.drafted.contains(i));
       if (finding.remark.empty())
@@ -226,6 +248,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (written.unread.contains(i)) finding.remark = "has inputs or attributes that are not compared";
     if (!finding.remark.empty()) finding.verdict = NodeVerdict::unaccounted;
     if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
+    if (finding.verdict == NodeVerdict::unaccounted && finding.remark.empty())
+      finding.remark = reason_unaccounted(*nodes[i], model);
     if (finding.remark.empty()) finding.remark = rounded_inputs(*nodes[i]);
   }
   std::set<const OnnxNode*> equal_masks;

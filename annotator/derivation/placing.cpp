@@ -35,7 +35,8 @@ Placement Placing::run(match::MatchReport& report, const std::vector<NodeVerdict
 }
 
 bool Placing::fits(const OnnxNode& node, const std::vector<std::int32_t>& operations) const {
-  return misfit(node, operations, reference_).empty() || cuts_.fits(node, operations);
+  return misfit(node, operations, reference_).empty() || cuts_.fits(node, operations) ||
+         repetitions_.fits(node, operations);
 }
 
 void Placing::take_matches(match::MatchReport& report, const std::vector<NodeVerdict>& sizes,

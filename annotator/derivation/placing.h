@@ -12,6 +12,7 @@
 #include "annotator/derivation/node_verdicts.h"
 #include "annotator/derivation/operation_forms.h"
 #include "annotator/derivation/packed_products.h"
+#include "annotator/derivation/repetitions.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
 #include "annotator/match/match.h"
@@ -30,14 +31,15 @@ class Placing {
   // All must outlive this object.
   Placing(const std::vector<const onnx_file::OnnxNode*>& nodes, const match::Reference& reference,
           const FileTensors& tensors, const std::vector<Derivation>& derivations, const OperationForms& operations,
-          const Wiring& wiring, const Cuts& cuts)
+          const Wiring& wiring, const Cuts& cuts, const Repetitions& repetitions)
       : nodes_(nodes),
         reference_(reference),
         tensors_(tensors),
         derivations_(derivations),
         operations_(operations),
         wiring_(wiring),
-        cuts_(cuts) {}
+        cuts_(cuts),
+        repetitions_(repetitions) {}
 
   // `sizes`: the verdicts of Sizes, by node. Changes the units of packed products in the report.
   Placement run(match::MatchReport& report, const std::vector<NodeVerdict>& sizes, const onnx_file::OnnxGraph& graph,
@@ -75,6 +77,7 @@ class Placing {
   const OperationForms& operations_;
   const Wiring& wiring_;
   const Cuts& cuts_;
+  const Repetitions& repetitions_;
   Placement placement_;
 };
 

@@ -34,6 +34,19 @@ bool same_numbers(const program::Elements& a, const program::Elements& b, double
 
 double rounding_of(DType dtype) { return dtype == DType::float16 ? 1e-3 : dtype == DType::bfloat16 ? 8e-3 : 4e-7; }
 
+bool is_half_of(double half, double number) {
+  return std::ranges::any_of(cast_ranges, [&](const CastRange& range) {
+    double within = number;
+    if (range.is_limited() && number != 0) {
+      const bool is_small = std::abs(number) < static_cast<double>(range.least);
+      const double size = std::clamp<double>(std::abs(number), range.least, range.largest);
+      within = is_small && !range.keeps_sign ? size : std::copysign(size, number);
+    }
+    const auto rounded = program::cast_tensor(program::number_scalar(within, DType::float32), DType::float16);
+    return rounded && program::Elements::of(*rounded)->number(0) == half;
+  });
+}
+
 ProgramConstants::ProgramConstants(const Program& program, const std::vector<ProgramForm>& forms) {
   for (const Constant& constant : program.constants) add(constant.data);
   for (const Parameter& parameter : program.parameters) {
@@ -112,16 +125,6 @@ bool ProgramConstants::is_known_number(double number, double bound, double small
   return is_known;
 }
 
-// Returns true for the largest number of a converter to float16 if it stands for a larger one of the program.
-bool ProgramConstants::is_limit(double number) const {
-  const bool is_largest = std::ranges::any_of(cast_ranges, [&](const CastRange& range) {
-    return range.is_limited() && std::abs(number) == static_cast<double>(range.largest);
-  });
-  return is_largest && std::ranges::any_of(numbers_, [&](double known) {
-           return known / number > 0 && std::abs(known) > std::abs(number);
-         });
-}
-
 std::vector<TensorData> ProgramConstants::numbers() const {
   std::vector<TensorData> all;
   for_each_number([&](double known) { all.push_back(program::number_scalar(known, DType::float32)); });
@@ -188,7 +191,10 @@ bool ProgramConstants::holds(const TensorData& tensor) const {
   if (all_equal(0) || all_equal(1)) return true;
   // Half the distance of the float16 numbers next to zero.
   const double smallest = tensor.dtype == DType::float16 ? 3e-8 : 0;
-  if (tensor.dtype == DType::float16 && count == 1 && is_limit(elements->number(0))) return true;
+  if (tensor.dtype == DType::float16 && count == 1) {
+    const double half = elements->number(0);
+    if (std::ranges::any_of(numbers_, [&](double known) { return is_half_of(half, known); })) return true;
+  }
   if (count == 1 && is_known_number(elements->number(0), std::max(bound, 1e-6), smallest)) return true;
   if (is_mask(*elements)) return true;
   for (const auto& [size, constants] : constants_) {

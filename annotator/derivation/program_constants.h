@@ -18,6 +18,9 @@ namespace whence::derivation {
 // Returns by how much tools may round numbers of a type in ways of their own, relative to the numbers.
 double rounding_of(DType dtype);
 
+// Returns true if a converter to float16 makes `half` of the number, which it may first put into a range of its own.
+bool is_half_of(double half, double number);
+
 class ProgramConstants {
  public:
   // Evaluates every node of the forms, and of the program written out, that reads only constants.
@@ -40,7 +43,6 @@ class ProgramConstants {
   template <class Visit>
   void for_each_number(Visit&& visit) const;
   bool is_known_number(double number, double bound, double smallest) const;
-  bool is_limit(double number) const;
   bool is_mask(const program::Elements& elements) const;
 
   std::map<std::int64_t, std::vector<TensorData>> constants_;  // by number of elements

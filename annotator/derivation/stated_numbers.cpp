@@ -168,6 +168,8 @@ std::optional<std::pair<double, double>> bounds_of(const OperationForms& forms, 
   std::map<std::size_t, std::pair<double, double>> by_form;
   bool only_cuts = true;
   forms.for_each_node({operation}, [&](const FormNode& form) {
+    static const std::set<std::string_view> finding_places = {"ArgMax", "ArgMin", "TopK"};
+    if (finding_places.contains(form.node->op_type)) only_cuts = false;
     if (!only_cuts || !is_arithmetic(form.node->op_type)) return;
     const auto own = bounds_of(*form.graph, *form.node);
     only_cuts = own.has_value();

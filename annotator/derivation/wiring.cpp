@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "annotator/derivation/repetitions.h"
 #include "schema/program_walk.h"
 
 namespace whence::derivation {
@@ -116,7 +117,8 @@ void Wiring::add(const graph::Graph& graph, std::unordered_map<graph::GraphValue
       for (const graph::GraphValueId input : body.inputs) inner[input] = read;
       add(body, std::move(inner));
     });
-    const bool selects = is_movement(node.op_type) || node.op_type == "Slice";
+    const bool moves = is_movement(node.op_type) || repeats_elements(graph, node);
+    const bool selects = moves || node.op_type == "Slice";
     for (const std::int32_t operation : node.origin.ops) {
       if (is_arithmetic(node.op_type)) computing_.insert(operation);
       if (!selects) deciding_.insert(operation);
@@ -125,7 +127,7 @@ void Wiring::add(const graph::Graph& graph, std::unordered_map<graph::GraphValue
     }
     // Other files may move at another place, or not at all: the results count as those before the movement, too.
     std::set<std::int32_t> made(node.origin.ops.begin(), node.origin.ops.end());
-    if (is_movement(node.op_type)) made.insert(read.begin(), read.end());
+    if (moves) made.insert(read.begin(), read.end());
     for (const graph::GraphValueId output : node.outputs) {
       if (output != graph::no_value) sources[output].insert(made.begin(), made.end());
     }
