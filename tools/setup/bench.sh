@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 
 missed=
-for benchmark in side_by_side live_overhead export_scaling match_scaling million_nodes page_opening; do
+for benchmark in side_by_side live_overhead export_scaling match_scaling million_nodes page_opening refit_large; do
   step "tests/bench/$benchmark.py"
   build/venv/bin/python "tests/bench/$benchmark.py" || missed="$missed $benchmark"
 done
