@@ -24,12 +24,14 @@
 #include "annotator/derivation/parts_read.h"
 #include "annotator/derivation/placing.h"
 #include "annotator/derivation/product_parts.h"
+#include "annotator/derivation/recurrent_fit.h"
 #include "annotator/derivation/repetitions.h"
 #include "annotator/derivation/row_fit.h"
 #include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
 #include "annotator/derivation/stated_integers.h"
 #include "annotator/derivation/stated_numbers.h"
+#include "annotator/derivation/whole_operators.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
 #include "annotator/match/match.h"
@@ -201,6 +203,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   };
   const ProductParts product_parts(product_chains(forms), tensors, derivations, contents);
   const Surplus surplus(nodes, placed, operations, tensors);
+  const WholeOperators wholes(nodes, placed, operations, tensors, derivations);
+  RecurrentFit recurrent(nodes, placed, tensors, derivations, contents, forms);
   std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     NodeFinding& finding = findings.emplace_back(NodeFinding{size_verdicts[i]});
@@ -243,6 +247,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
       if (finding.remark.empty()) finding.remark = product_parts.difference(*nodes[i]);
       if (finding.remark.empty()) finding.remark = surplus.of(i);
+      if (finding.remark.empty()) finding.remark = wholes.difference(i);
+      if (finding.remark.empty()) finding.remark = recurrent.difference(i);
       finding.verdict = NodeVerdict::operation;
     }
     if (written.unread.contains(i)) finding.remark = "has inputs or attributes that are not compared";
@@ -263,6 +269,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     if (findings[i].verdict == NodeVerdict::unaccounted) findings[i].verdict = NodeVerdict::operation;
   }
   compare_outputs(model.graph, written, wiring, file, differences);
+  std::ranges::move(recurrent.other_outputs(model.graph), std::back_inserter(differences));
   const auto angles = written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(operations, wiring);
   const auto without_effect = operations_without_effect(forms);
   const auto is_replaced = [&](std::int32_t operation) {

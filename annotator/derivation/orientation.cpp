@@ -1,6 +1,8 @@
 #include "annotator/derivation/orientation.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <string_view>
 
 #include "annotator/onnx_file/node_attributes.h"
@@ -23,18 +25,21 @@ bool transposes(const Expression& expression, std::string& name) {
   return false;
 }
 
-bool is_product(std::string_view op_type) {
-  static const std::set<std::string_view> products = {
-      "DynamicQuantizeMatMul", "FusedGemm", "FusedMatMul", "Gemm", "MatMul", "MatMulInteger", "MatMulNBits"};
-  return products.contains(op_type);
+// Returns the operand of a product that is its weight; nullopt for other operators.
+std::optional<std::size_t> weight_slot(std::string_view op_type) {
+  static const std::set<std::string_view> second = {
+      "DynamicQuantizeMatMul", "FusedGemm",  "FusedMatMul", "Gemm", "MatMul", "MatMulInteger",
+      "MatMulIntegerToFloat",  "MatMulNBits"};
+  if (op_type == "QLinearMatMul" || op_type == "QGemm") return 3;
+  return second.contains(op_type) ? std::optional<std::size_t>(1) : std::nullopt;
 }
 
 // Adds to `found` how products read a value as their second operand.
 void add_readers(const FileTensors& tensors, std::string_view value, bool transposed, int depth,
                  std::set<bool>& found) {
   for (const onnx_file::OnnxNode* node : tensors.readers(value)) {
-    const auto slot = std::ranges::find(node->inputs, value) - node->inputs.begin();
-    if (slot == 1 && is_product(node->op_type)) {
+    const auto slot = static_cast<std::size_t>(std::ranges::find(node->inputs, value) - node->inputs.begin());
+    if (slot == weight_slot(node->op_type)) {
       // Blocks are stored by output, as Gemm's transB.
       const bool is_turned = node->op_type == "MatMulNBits" || onnx_file::integer_attribute(*node, "transB", 0) != 0;
       found.insert(transposed != is_turned);
@@ -53,7 +58,7 @@ Orientations::Orientations(const std::vector<ProgramForm>& forms) {
   for (const ProgramForm& form : forms) {
     const graph::Graph& graph = *form.graph;
     for (const graph::GraphNode& node : graph.nodes) {
-      if (node.removed || !is_product(node.op_type) || node.inputs.size() < 2) continue;
+      if (node.removed || weight_slot(node.op_type) != std::size_t{1} || node.inputs.size() < 2) continue;
       bool transposed = node.int_attribute("transB", 0) != 0;
       graph::GraphValueId value = node.inputs[1];
       for (int steps = 0; steps < longest && value != graph::no_value; ++steps) {
