@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "annotator/derivation/mean_forms.h"
 #include "annotator/exporter/export.h"
 #include "annotator/exporter/filled_weights.h"
 
@@ -32,6 +33,11 @@ std::vector<ProgramForm> forms_of(const Program& program) {
   std::vector<ProgramForm> forms;
   for (const exporter::ExportedForm& exported : exporter::export_forms(filled, options, wanted)) {
     forms.push_back({wanted[forms.size()].opset, exported.graph});
+  }
+  const std::size_t exported_forms = forms.size();
+  for (std::size_t i = 0; i < exported_forms; ++i) {
+    if (auto graph = with_means(*forms[i].graph))
+      forms.push_back({forms[i].opset, std::make_shared<const graph::Graph>(std::move(*graph))});
   }
   return forms;
 }

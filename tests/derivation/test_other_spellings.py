@@ -1,4 +1,4 @@
-"""Operations that exporters and tools write in other ways than whence: repeated heads, bounds in float16, places."""
+"""Operations that exporters and tools write in other ways than whence: repeated heads, deviations, bounds in float16, places."""
 
 from types import SimpleNamespace
 
@@ -53,7 +53,16 @@ class Shares(nn.Module):
         return projected.argmax(-1), projected / size, nn.functional.normalize(projected, dim=-1)
 
 
-INPUTS = {GroupedQueries: (2, 5, 16), Shares: (4, 8)}
+class Deviation(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(8, 6)
+
+    def forward(self, x):
+        return self.project(x).std(-1)
+
+
+INPUTS = {GroupedQueries: (2, 5, 16), Shares: (4, 8), Deviation: (4, 8)}
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +150,16 @@ def test_keys_in_the_place_of_values_are_found(exported, tmp_path, exporter):
     keys.input[0], values.input[0] = values.input[0], keys.input[0]
     [_, nodes], _ = findings(model, files, tmp_path)
     assert nodes
+
+
+@pytest.mark.parametrize(("op_type", "number"), [("Mul", 5.0), ("Div", 6.0)])
+def test_another_correction_of_a_deviation_is_found(exported, tmp_path, op_type, number):
+    files = exported(Deviation, "dynamo")
+    model = onnx.load(files.path)
+    node = nodes_of(model, op_type)[-1]
+    set_numbers(model, node.input[1], np.float32(number))
+    (tensors, nodes), _ = findings(model, files, tmp_path)
+    assert tensors == [node.input[1]] or nodes == [node.name]
 
 
 @pytest.mark.parametrize("exporter", EXPORTERS)
