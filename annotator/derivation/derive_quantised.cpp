@@ -54,18 +54,20 @@ std::vector<Expression> Deriver::small_sources(const std::vector<std::int64_t>& 
   return sources;
 }
 
-std::vector<Expression> Deriver::quantised_candidates(const QuantisedWeight& weight, const SampledTensor& numbers,
-                                                      const std::optional<Expression>& source) {
-  std::vector<Expression> candidates = computed_sources(weight.dims);
+std::array<std::vector<Expression>, 2> Deriver::quantised_candidates(const QuantisedWeight& weight,
+                                                                     const SampledTensor& numbers,
+                                                                     const std::optional<Expression>& source) {
+  std::vector<Expression> candidates = computed_sources(weight.dims), alike;
   if (!source) std::ranges::move(small_sources(weight.dims), std::back_inserter(candidates));
   if (source) {
     for (const Expression& each : orientations_of(weight, *source))
-      std::ranges::move(quantised_sources(weight, each, numbers), std::back_inserter(candidates));
+      std::ranges::move(quantised_sources(weight, each, numbers), std::back_inserter(alike));
   }
+  candidates.insert(candidates.end(), alike.begin(), alike.end());
   // Integers of a weight whose channels differ much in size are like no parameter.
   std::ranges::move(norms_.pairs_of(weight.dims), std::back_inserter(candidates));
   std::ranges::move(vectors_.scaled_weights(weight.dims), std::back_inserter(candidates));
-  return candidates;
+  return {std::move(candidates), as_float16(alike)};
 }
 
 std::vector<Expression> Deriver::orientations_of(const QuantisedWeight& weight, const Expression& source) const {
@@ -82,8 +84,8 @@ void Deriver::find_quantised(const QuantisedWeight& weight) {
   const auto numbers = dequantised(tensors_, contents_, weight);
   if (!numbers) return;
   const auto source = likeness_.find(*numbers, fit_of(weight.integers));
-  const std::vector<Expression> candidates = quantised_candidates(weight, *numbers, source);
-  if (candidates.empty()) return find_quantised_constant(weight, stored);
+  const auto candidates = quantised_candidates(weight, *numbers, source);
+  if (candidates[0].empty()) return find_quantised_constant(weight, stored);
   // Scales alone may be those of several candidates, for example before and after a rounding to float16.
   std::optional<std::pair<Expression, Scheme>> scales_fit;
   const auto find_exactly = [&](const std::vector<Expression>& all) {
@@ -98,7 +100,7 @@ void Deriver::find_quantised(const QuantisedWeight& weight) {
   };
   // Numbers that are known up to rounding are not those that float16 rounds much more, which are many and slow to
   // compute.
-  for (const auto& all : {candidates, as_float16(candidates)}) {
+  for (const std::vector<Expression>& all : candidates) {
     if (find_exactly(all) || find_near_quantised(weight, all, stored)) return;
   }
   if (scales_fit) {
@@ -116,8 +118,7 @@ bool Deriver::find_by_rule(const QuantisedWeight& weight, ScaleRule rule) {
   const auto numbers = dequantised(tensors_, contents_, weight);
   if (!numbers) return false;
   const auto source = likeness_.find(*numbers, fit_of(weight.integers));
-  const std::vector<Expression> candidates = quantised_candidates(weight, *numbers, source);
-  for (const auto& all : {candidates, as_float16(candidates)}) {
+  for (const std::vector<Expression>& all : quantised_candidates(weight, *numbers, source)) {
     for (const Expression& candidate : all) {
       const TensorData real = evaluate(candidate, sources());
       SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);

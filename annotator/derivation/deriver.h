@@ -3,6 +3,7 @@
 // (what was folded, computed or laid out anew), derive_quantised.cpp (integers and their scales).
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -119,9 +120,11 @@ class Deriver {
 
   // derive_quantised.cpp
   StoredParts stored_parts(const QuantisedWeight& weight);
-  // Returns the expressions that may be the weight before it was quantised. `source`: the parameter that it is like.
-  std::vector<Expression> quantised_candidates(const QuantisedWeight& weight, const SampledTensor& numbers,
-                                               const std::optional<Expression>& source);
+  // Returns the expressions that may be the weight before it was quantised, and those that are tried after them,
+  // because they are slow to compute. `source`: the parameter that it is like.
+  std::array<std::vector<Expression>, 2> quantised_candidates(const QuantisedWeight& weight,
+                                                              const SampledTensor& numbers,
+                                                              const std::optional<Expression>& source);
   void find_quantised(const QuantisedWeight& weight);
   // Finds the scales with which the file quantises a weight when it runs (derive_run_time.cpp).
   void find_run_time_scales(const RunTimeWeight& weight);
