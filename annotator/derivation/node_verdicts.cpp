@@ -6,32 +6,20 @@
 #include <set>
 #include <utility>
 
-#include "annotator/derivation/attention_fit.h"
-#include "annotator/derivation/attribute_fit.h"
-#include "annotator/derivation/contradictions.h"
 #include "annotator/derivation/cuts.h"
 #include "annotator/derivation/effects.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/file_wiring.h"
+#include "annotator/derivation/node_checks.h"
 #include "annotator/derivation/node_counts.h"
-#include "annotator/derivation/operand_order.h"
 #include "annotator/derivation/operation_forms.h"
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/orientation.h"
-#include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/parameter_places.h"
 #include "annotator/derivation/parameter_roles.h"
-#include "annotator/derivation/parts_read.h"
 #include "annotator/derivation/placing.h"
-#include "annotator/derivation/product_parts.h"
-#include "annotator/derivation/recurrent_fit.h"
 #include "annotator/derivation/repetitions.h"
-#include "annotator/derivation/row_fit.h"
-#include "annotator/derivation/saturation.h"
 #include "annotator/derivation/sizes.h"
-#include "annotator/derivation/stated_integers.h"
-#include "annotator/derivation/stated_numbers.h"
-#include "annotator/derivation/whole_operators.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
 #include "annotator/match/match.h"
@@ -69,13 +57,6 @@ std::string reason_unaccounted(const OnnxNode& node, const onnx_file::OnnxSummar
                                       : "calls a local function, whose nodes are not compared";
   const std::string bodies = node.subgraphs.empty() ? "" : ", and its bodies are compared with none";
   return "no operation of the program was found for it" + bodies;
-}
-
-int opset_of(const onnx_file::OnnxSummary& model) {
-  for (const onnx_file::OnnxOpset& opset : model.opsets) {
-    if (opset.domain.empty() || opset.domain == "ai.onnx") return static_cast<int>(opset.version);
-  }
-  return 0;
 }
 
 // Returns true for a conversion to floats of 8 bits.
@@ -150,134 +131,70 @@ bool chooses_angles(const OnnxNode& node, const onnx_file::OnnxGraph& graph, con
   return is_input && (node.inputs[1] == "position_ids" || !program.input_named(node.inputs[1]));
 }
 
-// As node_findings(), for a file that is written out.
-std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const WrittenOut& written,
-                                     const Program& program, const std::vector<ProgramForm>& forms,
-                                     const FileTensors& tensors, Contents& contents,
-                                     std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
-  const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
-  const match::Reference reference = match::make_reference(program, opset_of(model));
-  match::MatchReport report = match_model(model, reference);
-  const OperationForms operations(forms);
-  const AttentionFit attentions(forms);
-  MaskFit masks(model.graph, written, tensors, contents);
-  const Wiring wiring(program, forms);
-  Sizes sizes(tensors, derivations);
-  std::vector<NodeVerdict> size_verdicts;
-  for (const OnnxNode* node : nodes) size_verdicts.push_back(sizes.add(*node));
-  const Cuts cuts(operations, tensors, contents);
-  const Repetitions repetitions(operations, tensors, contents);
-  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring, cuts, repetitions)
-                            .run(report, size_verdicts, model.graph, written);
-  std::vector<Placed>& placed = placement.placed;
-  const FileWiring file(nodes, model.graph, written, wiring, tensors, placed);
-  const AttentionFit::Operands operands = {
-      .products =
-          [&](std::string_view value) {
-            return products_before(value, tensors, placement.packed,
-                                   [&](const OnnxNode& node) { return file.certain_operations_of(node); });
-          },
-      .first_rows = [&](std::string_view value) { return first_rows_before(value, tensors, derivations); }};
-  const Saturation saturation(tensors, contents);
-  const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
-    const auto bounds = bounds_of(operations, operation);
-    return bounds && saturation.is_within(quantiser, *bounds);
-  };
-  const OperandOrder order(operations, wiring, tensors);
-  const PartsRead parts(operations, tensors, placement.packed, contents);
-  const auto makers_of = [&](std::string_view value) { return file.certain_makers_of(value); };
-  const Contradictions contradictions(operations, tensors, derivations, contents);
-  const RowFit rows(model.graph, written, tensors, contents, forms);
-  const auto other_rows_of = [&](std::size_t i) -> std::string {
-    const auto same = rows.same_rows(*nodes[i], placed[i].operations);
-    if (same && !*same) return "chooses other rows than the program";
-    return same && file.rows_of(*nodes[i]) == "position_ids" ? "" : file.other_rows(i);
-  };
-  // A movement is not placed at an operation of its own, so that those before its reader count as well.
-  const auto other_repetition = [&](std::size_t i) -> std::string {
-    if (nodes[i]->op_type != "Expand" && nodes[i]->op_type != "Tile") return "";
-    std::vector<std::int32_t> near = placed[i].operations;
-    const auto sources = wiring.sources_of(file.operations_reading(i));
-    near.insert(near.end(), sources.begin(), sources.end());
-    return repetitions.difference(*nodes[i], near);
-  };
-  const ProductParts product_parts(product_chains(forms), tensors, derivations, contents);
-  const Surplus surplus(nodes, placed, operations, tensors);
-  const WholeOperators wholes(nodes, placed, operations, tensors, derivations);
-  RecurrentFit recurrent(nodes, placed, tensors, derivations, contents, forms);
-  std::vector<NodeFinding> findings;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    NodeFinding& finding = findings.emplace_back(NodeFinding{size_verdicts[i]});
-    const auto& own = placed[i].operations;
-    finding.modules = modules_of(placed[i], i < report.nodes.size() ? &report.nodes[i] : nullptr, reference);
-    const bool is_size = finding.verdict == NodeVerdict::size;
-    const bool chooses = finding.verdict == NodeVerdict::movement && !is_movement(nodes[i]->op_type);
-    if (chooses_angles(*nodes[i], model.graph, written, wiring)) {
-      finding.verdict = NodeVerdict::movement;
-    } else if (chooses || (!is_size && (coarsens(*nodes[i]) || (truncates(*nodes[i]) && file.reads_numbers(i))))) {
-      finding.remark = own.empty() ? "the program has no such operation" : misfit(*nodes[i], own, reference);
-      if (finding.remark.empty()) finding.remark = other_rows_of(i);
-      finding.verdict = NodeVerdict::operation;
-    } else if (!is_size && rounds_alone(*nodes[i], model.graph, tensors, operations)) {
-      finding.remark = "rounds to a dtype in which neither the file nor the program computes";
-    } else if (is_movement(nodes[i]->op_type) || is_rescaling(*nodes[i], tensors)) {
-      finding.verdict = own.empty() ? NodeVerdict::movement : NodeVerdict::operation;
-      finding.remark = unknown_domain(*nodes[i]);
-      if (finding.remark.empty()) finding.remark = other_repetition(i);
-    } else if (!own.empty() && !is_size) {
-      // Exporters compute sizes in ways of their own.
-      finding.remark = other_repetition(i);
-      if (finding.remark.empty() && !cuts.fits(*nodes[i], own) && !repetitions.fits(*nodes[i], own))
-        finding.remark = misfit(*nodes[i], own, reference);
-      if (finding.remark.empty()) finding.remark = cuts.difference(*nodes[i], own);
-      if (finding.remark.empty()) finding.remark = contradictions.of(*nodes[i], own, written.drafted.contains(i));
-      if (finding.remark.empty())
-        finding.remark =
-            attentions.difference(*nodes[i], own, tensors, operands, written.drafted.contains(i), masks, written);
-      if (finding.remark.empty()) finding.remark = attribute_difference(*nodes[i], own, operations, opset_of(model));
-      if (finding.remark.empty()) finding.remark = order.difference(*nodes[i], own, makers_of);
-      if (finding.remark.empty()) finding.remark = parts.difference(*nodes[i], own);
-      if (finding.remark.empty())
-        finding.remark = unstated_number(*nodes[i], own, operations, tensors, derivations, contents);
-      if (finding.remark.empty()) finding.remark = other_integers(*nodes[i], own, operations, tensors, contents);
-      if (finding.remark.empty()) finding.remark = other_rows_of(i);
-      const bool reads_twice = nodes[i]->op_type == "Add" && file.reads_one_of_several(i);
-      if (finding.remark.empty() && reads_twice)
-        finding.remark = "adds two results of one operation, unlike the program";
-      if (finding.remark.empty()) finding.remark = file.difference(i, is_saturated);
-      if (finding.remark.empty()) finding.remark = product_parts.difference(*nodes[i]);
-      if (finding.remark.empty()) finding.remark = surplus.of(i);
-      if (finding.remark.empty()) finding.remark = wholes.difference(i);
-      if (finding.remark.empty()) finding.remark = recurrent.difference(i);
-      finding.verdict = NodeVerdict::operation;
-    }
-    if (written.unread.contains(i)) finding.remark = "has inputs or attributes that are not compared";
-    if (!finding.remark.empty()) finding.verdict = NodeVerdict::unaccounted;
-    if (is_opaque(*nodes[i], model)) finding.verdict = NodeVerdict::unaccounted;
-    if (finding.verdict == NodeVerdict::unaccounted && finding.remark.empty())
-      finding.remark = reason_unaccounted(*nodes[i], model);
-    if (finding.remark.empty()) finding.remark = rounded_inputs(*nodes[i]);
+// Returns the verdict on a node, and why it is unaccounted. `of_size`: the verdict of Sizes.
+NodeFinding judged(std::size_t number, NodeVerdict of_size, const PlacedFile& file, NodeChecks& checks) {
+  const OnnxNode& node = *file.nodes[number];
+  const bool is_placed = !file.placement.placed[number].operations.empty();
+  const bool is_size = of_size == NodeVerdict::size;
+  const bool chooses = of_size == NodeVerdict::movement && !is_movement(node.op_type);
+  NodeFinding finding{of_size};
+  if (chooses_angles(node, file.model.graph, file.written, file.wiring)) {
+    finding.verdict = NodeVerdict::movement;
+  } else if (chooses || (!is_size && (coarsens(node) || (truncates(node) && file.wires.reads_numbers(number))))) {
+    finding.remark = is_placed ? misfit(node, file.placement.placed[number].operations, file.reference)
+                               : "the program has no such operation";
+    if (finding.remark.empty()) finding.remark = checks.other_rows(number);
+    finding.verdict = NodeVerdict::operation;
+  } else if (!is_size && rounds_alone(node, file.model.graph, file.tensors, file.operations)) {
+    finding.remark = "rounds to a dtype in which neither the file nor the program computes";
+  } else if (is_movement(node.op_type) || is_rescaling(node, file.tensors)) {
+    finding.verdict = is_placed ? NodeVerdict::operation : NodeVerdict::movement;
+    finding.remark = unknown_domain(node);
+    if (finding.remark.empty()) finding.remark = checks.other_repetition(number);
+  } else if (is_placed && !is_size) {
+    // Exporters compute sizes in ways of their own.
+    finding.remark = checks.difference(number);
+    finding.verdict = NodeVerdict::operation;
   }
-  std::set<const OnnxNode*> equal_masks;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (attentions.mask_difference(*nodes[i], placed[i].operations, written.drafted.contains(i), masks) == "")
-      equal_masks.insert(nodes[i]);
-  }
-  for (const std::size_t i : nodes_of_masks(nodes, equal_masks, model.graph, tensors)) {
-    if (is_opaque(*nodes[i], model)) continue;
+  if (file.written.unread.contains(number)) finding.remark = "has inputs or attributes that are not compared";
+  if (!finding.remark.empty() || is_opaque(node, file.model)) finding.verdict = NodeVerdict::unaccounted;
+  if (finding.verdict == NodeVerdict::unaccounted && finding.remark.empty())
+    finding.remark = reason_unaccounted(node, file.model);
+  if (finding.remark.empty()) finding.remark = rounded_inputs(node);
+  return finding;
+}
+
+// The nodes of masks that hide the same are compared as a whole, and not one by one.
+void accept_masks(const PlacedFile& file, NodeChecks& checks, std::vector<NodeFinding>& findings) {
+  for (const std::size_t i : checks.nodes_of_equal_masks()) {
+    if (is_opaque(*file.nodes[i], file.model)) continue;
     findings[i].remark.clear();
     if (findings[i].verdict == NodeVerdict::unaccounted) findings[i].verdict = NodeVerdict::operation;
   }
-  compare_outputs(model.graph, written, wiring, file, differences);
-  std::ranges::move(recurrent.other_outputs(model.graph), std::back_inserter(differences));
-  const auto angles = written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(operations, wiring);
-  const auto without_effect = operations_without_effect(forms);
-  const auto is_replaced = [&](std::int32_t operation) {
-    return angles.contains(operation) || without_effect.contains(operation) || file.is_dropped(operation, is_saturated);
+}
+
+// Adds the outputs that hold other results, and the operations for which nothing stands.
+void compare_results(const PlacedFile& file, NodeChecks& checks, std::vector<std::string>& differences) {
+  compare_outputs(file.model.graph, file.written, file.wiring, file.wires, differences);
+  std::ranges::move(checks.other_outputs(), std::back_inserter(differences));
+  const auto angles =
+      file.written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(file.operations, file.wiring);
+  const auto without_effect = operations_without_effect(file.forms);
+  const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
+    return checks.is_saturated(quantiser, operation);
   };
-  std::ranges::move(dropped_operations(nodes, model.graph, placed, operations, wiring, reference, tensors, is_replaced),
+  const auto is_replaced = [&](std::int32_t operation) {
+    return angles.contains(operation) || without_effect.contains(operation) ||
+           file.wires.is_dropped(operation, is_saturated);
+  };
+  std::ranges::move(dropped_operations(file.nodes, file.model.graph, file.placement.placed, file.operations,
+                                       file.wiring, file.reference, file.tensors, is_replaced),
                     std::back_inserter(differences));
-  refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
+}
+
+// Makes tensors unaccounted that are read the other way round than in the program, or added where it multiplies.
+void refuse_readings(const FileTensors& tensors, const std::vector<ProgramForm>& forms,
+                     std::vector<Derivation>& derivations) {
   const Orientations orientations(forms);
   const ParameterRoles roles(forms);
   for (std::size_t i = 0; i < derivations.size(); ++i) {
@@ -289,6 +206,39 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
       remark = "read the other way round than in the program: " + to_text(*expression);
     if (!remark.empty()) derivations[i] = {Verdict::unaccounted, {}, std::move(remark), derivations[i].bytes};
   }
+}
+
+// As node_findings(), for a file that is written out.
+std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const WrittenOut& written,
+                                     const Program& program, const std::vector<ProgramForm>& forms,
+                                     const FileTensors& tensors, Contents& contents,
+                                     std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
+  const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
+  const match::Reference reference = match::make_reference(program, opset_of(model));
+  match::MatchReport report = match_model(model, reference);
+  const OperationForms operations(forms);
+  const Wiring wiring(program, forms);
+  Sizes sizes(tensors, derivations);
+  std::vector<NodeVerdict> size_verdicts;
+  for (const OnnxNode* node : nodes) size_verdicts.push_back(sizes.add(*node));
+  const Cuts cuts(operations, tensors, contents);
+  const Repetitions repetitions(operations, tensors, contents);
+  Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring, cuts, repetitions)
+                            .run(report, size_verdicts, model.graph, written);
+  const FileWiring wires(nodes, model.graph, written, wiring, tensors, placement.placed);
+  const PlacedFile file{model,       written,    nodes,  forms, reference,   tensors,   contents,
+                        derivations, operations, wiring, cuts,  repetitions, placement, wires};
+  NodeChecks checks(file);
+  std::vector<NodeFinding> findings;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    findings.push_back(judged(i, size_verdicts[i], file, checks));
+    const match::NodeMatch* const found = i < report.nodes.size() ? &report.nodes[i] : nullptr;
+    findings.back().modules = modules_of(placement.placed[i], found, reference);
+  }
+  accept_masks(file, checks, findings);
+  compare_results(file, checks, differences);
+  refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
+  refuse_readings(tensors, forms, derivations);
   return findings;
 }
 
