@@ -1,5 +1,7 @@
 #include "annotator/derivation/contents.h"
 
+#include "annotator/program/tensor_values.h"
+#include "schema/dtype.h"
 #include "schema/element_count.h"
 #include "schema/printable.h"
 #include "whence/diagnostics.h"
@@ -19,6 +21,15 @@ TensorData Contents::data(const FileTensor& tensor) {
                 "export or download the file again", {.stage = "derive"});
   }
   return {dtype, tensor.tensor->dims, Bytes::copy_of(bytes.data(), bytes.size())};
+}
+
+std::optional<std::vector<std::int64_t>> integers_in(const TensorData& data, std::int64_t most) {
+  const auto elements =
+      is_integral(data.dtype) && data.element_count() <= most ? program::Elements::of(data) : std::nullopt;
+  if (!elements) return std::nullopt;
+  std::vector<std::int64_t> numbers;
+  for (std::size_t i = 0; i < elements->size(); ++i) numbers.push_back(elements->integer(i));
+  return numbers;
 }
 
 }  // namespace whence::derivation

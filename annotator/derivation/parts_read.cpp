@@ -9,7 +9,6 @@
 #include "annotator/derivation/operand_order.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"
-#include "annotator/program/tensor_values.h"
 
 namespace whence::derivation {
 namespace {
@@ -27,14 +26,6 @@ bool moves(std::string_view op_type) { return is_movement(op_type) && op_type !=
 bool scales(std::string_view op_type) { return op_type == "Mul" || op_type == "Div"; }
 
 using Integers = std::vector<std::int64_t>;
-
-std::optional<Integers> integers_in(const TensorData& data) {
-  const auto elements = is_integral(data.dtype) ? program::Elements::of(data) : std::nullopt;
-  if (!elements) return std::nullopt;
-  Integers numbers;
-  for (std::size_t i = 0; i < elements->size(); ++i) numbers.push_back(elements->integer(i));
-  return numbers;
-}
 
 // Returns the size of the axis of which a Slice, Split or Gather chooses elements; nullopt if it is dynamic or unknown.
 std::optional<std::int64_t> size_of_axis(const graph::Graph& graph, const graph::GraphNode& selection) {
@@ -113,8 +104,7 @@ std::optional<Integers> PartsRead::integers(const OnnxNode& node, std::size_t sl
   const TensorNumber tensor = slot < node.inputs.size() ? tensors_.find(node.inputs[slot]) : no_tensor;
   constexpr std::int64_t most = 64;
   if (tensor == no_tensor || tensors_[tensor].tensor->dims.size() > 1) return std::nullopt;
-  const TensorData data = contents_.data(tensors_[tensor]);
-  return data.element_count() <= most ? integers_in(data) : std::nullopt;
+  return integers_in(contents_.data(tensors_[tensor]), most);
 }
 
 std::optional<PartsRead::Part> PartsRead::part_of(const OnnxNode& selection, std::string_view value) const {

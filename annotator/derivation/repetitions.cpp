@@ -48,13 +48,7 @@ std::optional<std::vector<std::int64_t>> Repetitions::integers(const OnnxNode& n
   const TensorNumber tensor = slot < node.inputs.size() ? tensors_.find(node.inputs[slot]) : no_tensor;
   constexpr std::int64_t most = 16;  // axes
   if (tensor == no_tensor) return std::nullopt;
-  const TensorData data = contents_.data(tensors_[tensor]);
-  const auto elements =
-      is_integral(data.dtype) && data.element_count() <= most ? program::Elements::of(data) : std::nullopt;
-  if (!elements) return std::nullopt;
-  std::vector<std::int64_t> numbers;
-  for (std::size_t i = 0; i < elements->size(); ++i) numbers.push_back(elements->integer(i));
-  return numbers;
+  return integers_in(contents_.data(tensors_[tensor]), most);
 }
 
 std::optional<std::size_t> Repetitions::added_axis(std::string_view value, std::size_t rank) const {

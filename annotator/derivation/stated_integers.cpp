@@ -5,13 +5,13 @@
 #include <optional>
 #include <string_view>
 
-#include "annotator/program/tensor_values.h"
-
 namespace whence::derivation {
 namespace {
 
 using onnx_file::OnnxNode;
 using Integers = std::vector<std::int64_t>;
+
+constexpr std::int64_t most_elements = 4096;
 
 enum class Meaning : std::uint8_t { axes, indices, numbers };
 
@@ -27,16 +27,6 @@ std::vector<Slot> slots_of(std::string_view op_type) {
   if (op_type == "TopK" || op_type == "Trilu" || op_type == "OneHot") return {{1}};
   if (op_type == "Equal" || op_type.starts_with("Greater") || op_type.starts_with("Less")) return {{0}, {1}};
   return {};
-}
-
-std::optional<Integers> integers_in(const TensorData& data) {
-  constexpr std::int64_t most = 4096;
-  const auto elements =
-      is_integral(data.dtype) && data.element_count() <= most ? program::Elements::of(data) : std::nullopt;
-  if (!elements) return std::nullopt;
-  Integers numbers;
-  for (std::size_t i = 0; i < elements->size(); ++i) numbers.push_back(elements->integer(i));
-  return numbers;
 }
 
 // Returns the dims of what a node of a form reads; nullptr if the rank is unknown.
@@ -82,11 +72,11 @@ bool are_equal(const Integers& theirs, const Integers& ours, Meaning meaning, co
 }
 
 std::string to_text(const Integers& numbers) {
-  constexpr std::size_t most = 8;
+  constexpr std::size_t shown = 8;
   std::string text;
-  for (std::size_t i = 0; i < std::min(numbers.size(), most); ++i)
+  for (std::size_t i = 0; i < std::min(numbers.size(), shown); ++i)
     text += (i > 0 ? "," : "") + std::to_string(numbers[i]);
-  return numbers.size() > most ? text + ",..." : text;
+  return numbers.size() > shown ? text + ",..." : text;
 }
 
 }  // namespace
@@ -96,14 +86,14 @@ std::string other_integers(const OnnxNode& node, const std::vector<std::int32_t>
   for (const Slot& slot : slots_of(node.op_type)) {
     const TensorNumber tensor = slot.place < node.inputs.size() ? tensors.find(node.inputs[slot.place]) : no_tensor;
     if (tensor == no_tensor) continue;
-    const auto theirs = integers_in(contents.data(tensors[tensor]));
+    const auto theirs = integers_in(contents.data(tensors[tensor]), most_elements);
     if (!theirs) continue;
     bool is_equal = false;
     std::optional<Integers> expected;
     forms.for_each_node(operations, [&](const OperationForms::FormNode& form) {
       if (form.node->op_type != node.op_type || slot.place >= form.node->inputs.size()) return;
       const TensorData* const constant = form.graph->constant(form.node->inputs[slot.place]);
-      const auto ours = constant == nullptr ? std::nullopt : integers_in(*constant);
+      const auto ours = constant == nullptr ? std::nullopt : integers_in(*constant, most_elements);
       // One of another size is of another step of the operation.
       if (!ours || ours->size() != theirs->size()) return;
       is_equal = is_equal || are_equal(*theirs, *ours, slot.meaning, form);
