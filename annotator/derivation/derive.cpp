@@ -51,6 +51,7 @@ std::vector<Derivation> Deriver::run() {
   find_constants();
   for (const QuantisedBias& bias : tensors_.biases()) find_bias_scale(bias);
   choose_scale_rules();
+  choose_arithmetics();
   choose_roundings();
   list_equals();
   drop_certain_equals();

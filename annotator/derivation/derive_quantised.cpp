@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <utility>
 
 #include "annotator/derivation/dequantise.h"
@@ -301,70 +300,6 @@ std::vector<Expression> Deriver::bias_sources(const Expression& weight_scale, co
   std::ranges::stable_sort(others, std::greater(), [&](const ParameterStep& step) { return fit(step.name); });
   for (ParameterStep& step : others) candidates.push_back({std::move(step)});
   return candidates;
-}
-
-void Deriver::choose_scale_rules() {
-  constexpr std::size_t rules = 4;
-  const auto has = [](const Scheme& scheme, std::size_t rule) { return scheme.follows(static_cast<ScaleRule>(rule)); };
-  const auto step_of = [](Derivation& each) {
-    return each.expression ? std::get_if<QuantiseStep>(&each.expression->step) : nullptr;
-  };
-  std::map<Layout, std::vector<Scheme>> schemes;
-  for (Derivation& each : found_) {
-    const QuantiseStep* const step = step_of(each);
-    if (step != nullptr && step->part == QuantiseStep::Part::scales)
-      schemes[step->scheme.layout].push_back(step->scheme);
-  }
-  for (Derivation& each : found_) {
-    QuantiseStep* const step = step_of(each);
-    if (step == nullptr) continue;
-    const auto& all = schemes[step->scheme.layout];
-    // ONNX Runtime's quantiser in Python computes in double precision, that of blocks in C++ in single. A tie, which
-    // weights of a new model give, goes to that rule.
-    const bool is_plain = step->scheme.layout == Layout::plain;
-    const auto usual = static_cast<std::size_t>(is_plain ? ScaleRule::range_in_double : ScaleRule::range_in_float);
-    const auto count = [&](std::size_t rule) {
-      const auto fitting = std::ranges::count_if(all, [&](const Scheme& scheme) { return has(scheme, rule); });
-      return static_cast<double>(fitting) * (rule == usual ? 1.1 : 1.0);
-    };
-    std::size_t common = usual, own = static_cast<std::size_t>(step->scheme.scale_rule);
-    for (std::size_t rule = 0; rule < rules; ++rule) {
-      if (count(rule) > count(common)) common = rule;
-      if (has(step->scheme, rule) && count(rule) > count(own)) own = rule;
-    }
-    step->scheme.scale_rule = static_cast<ScaleRule>(own);
-    const bool is_rare = own != common && count(own) < count(common);
-    if (is_rare && step->part == QuantiseStep::Part::scales) {
-      // A norm that was folded in another arithmetic may give the same scale by another rule.
-      const auto weight = std::ranges::find(tensors_.quantised(), number_of(each), &QuantisedWeight::scales);
-      if (weight != tensors_.quantised().end() && find_by_rule(*weight, static_cast<ScaleRule>(common))) continue;
-      each = {Verdict::unaccounted, {}, "its scale follows another rule than those of the other tensors", each.bytes};
-    }
-  }
-}
-
-void Deriver::choose_roundings() {
-  std::map<std::pair<Layout, int>, std::vector<QuantiseStep*>> steps;
-  for (Derivation& each : found_) {
-    auto* const step = each.expression ? std::get_if<QuantiseStep>(&each.expression->step) : nullptr;
-    if (step != nullptr && step->scheme.equal_roundings != 0)
-      steps[{step->scheme.layout, step->scheme.bits}].push_back(step);
-  }
-  for (const auto& [form, all] : steps) {
-    const auto has = [](const QuantiseStep* step, std::size_t rounding) {
-      return (step->scheme.equal_roundings >> rounding & 1U) != 0;
-    };
-    std::array<std::ptrdiff_t, rounding_count> counts{};
-    for (std::size_t i = 0; i < rounding_count; ++i)
-      counts[i] = std::ranges::count_if(all, [&](const QuantiseStep* step) { return has(step, i); });
-    for (QuantiseStep* const step : all) {
-      auto own = static_cast<std::size_t>(step->scheme.rounding);
-      for (std::size_t i = 0; i < rounding_count; ++i) {
-        if (has(step, i) && counts[i] > counts[own]) own = i;
-      }
-      step->scheme.rounding = static_cast<Rounding>(own);
-    }
-  }
 }
 
 }  // namespace whence::derivation

@@ -1,6 +1,7 @@
 // Deriver: the state of derive(), and the steps that find the expressions of a file's tensors. A step looks at tensors
 // that no earlier step found. Its parts: derive.cpp (unchanged elements, the order of the steps), derive_folded.cpp
-// (what was folded, computed or laid out anew), derive_quantised.cpp (integers and their scales).
+// (what was folded, computed or laid out anew), derive_quantised.cpp (integers and their scales), derive_choices.cpp
+// (what one run of a tool does in one way).
 #pragma once
 
 #include <array>
@@ -157,12 +158,17 @@ class Deriver {
   // vector of the checkpoint with these sizes, those with fitting names first.
   std::vector<Expression> bias_sources(const Expression& weight_scale, const std::vector<std::int64_t>& dims,
                                        const NameFit& fit);
+
+  // derive_choices.cpp
   // One run of a tool uses one rule for its scales. Chooses the rule that gives most of them, and refuses tensors whose
   // scale does not follow from it: it may have been changed to what another rule gives by chance.
   void choose_scale_rules();
   // One run of a tool rounds in one way. Chooses for each tensor the rounding that gives most tensors of its form, of
   // those that give its own integers: weights of a new model may distinguish them.
   void choose_roundings();
+  // One tool folds all norms in one arithmetic. Chooses for each norm the arithmetic that gives the tensors of most
+  // norms, of those that give its own tensors: weights of a new model may distinguish them.
+  void choose_arithmetics();
 
   const FileTensors& tensors_;
   Contents& contents_;

@@ -91,6 +91,9 @@ enum class FoldArithmetic : std::uint8_t {
   multiply_by_root,  // factor = scale * (1 / sqrt(variance + epsilon))
   factor_in_double,  // the factor in double precision, then single precision
 };
+// In the order of their use by tools.
+inline constexpr std::array fold_arithmetics = {FoldArithmetic::divide_by_root, FoldArithmetic::in_double,
+                                                FoldArithmetic::factor_in_double, FoldArithmetic::multiply_by_root};
 
 struct FoldStep {
   FoldArithmetic arithmetic = FoldArithmetic::divide_by_root;

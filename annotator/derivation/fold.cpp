@@ -16,9 +16,9 @@ std::vector<float> numbers_of(const TensorData& data) {
 
 struct Norm {
   std::vector<float> scale, shift, mean, variance;
-  double epsilon = 0;
+  float epsilon = 0;  // as ONNX stores it, also for tools that compute in double precision
 
-  Norm(const FoldStep& step, const std::vector<TensorData>& inputs) : epsilon(step.epsilon) {
+  Norm(const FoldStep& step, const std::vector<TensorData>& inputs) : epsilon(static_cast<float>(step.epsilon)) {
     std::size_t at = !step.is_bias || step.has_bias ? 1 : 0;
     if (step.is_affine) {
       scale = numbers_of(inputs[at++]);
@@ -32,10 +32,10 @@ struct Norm {
   }
 
   double exact_factor(std::size_t i) const {
-    return static_cast<double>(scale[i]) / std::sqrt(static_cast<double>(variance[i]) + epsilon);
+    return static_cast<double>(scale[i]) / std::sqrt(static_cast<double>(variance[i]) + static_cast<double>(epsilon));
   }
   float factor(std::size_t i, FoldArithmetic arithmetic) const {
-    const float root = std::sqrt(variance[i] + static_cast<float>(epsilon));
+    const float root = std::sqrt(variance[i] + epsilon);
     switch (arithmetic) {
       case FoldArithmetic::divide_by_root:
         return scale[i] / root;

@@ -16,8 +16,6 @@ namespace {
 constexpr std::string_view mean_ending = ".running_mean";
 // The epsilons of PyTorch's layers and of model libraries.
 constexpr std::array epsilons = {1e-5, 1e-3, 1e-6, 1e-4, 1e-2, 1e-8, 1e-7, 1e-12, 2e-5, 0.0};
-constexpr std::array fold_arithmetics = {FoldArithmetic::divide_by_root, FoldArithmetic::in_double,
-                                         FoldArithmetic::factor_in_double, FoldArithmetic::multiply_by_root};
 constexpr double max_error = 0.03;  // of the factors, relative to their sum: integers give them only roughly
 constexpr double rounding = 1e-7;   // error of the factors of a weight in single precision
 constexpr std::int64_t max_samples = 256;
