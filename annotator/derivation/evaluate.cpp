@@ -121,6 +121,49 @@ void transpose_matrix(const T* from, T* to, std::int64_t rows, std::int64_t colu
   }
 }
 
+void require_order(const TransposeStep& step, std::size_t rank) {
+  std::vector<std::int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  require(std::ranges::is_permutation(step.order, axes));
+}
+
+// Turns 8 rows of 8 bytes: exchanges halves, then quarters, then single bytes between rows.
+void turn_bytes(std::array<std::uint64_t, 8>& rows) {
+  const auto exchange = [&](std::size_t distance, unsigned bits, std::uint64_t mask) {
+    for (std::size_t i = 0; i < 8; ++i) {
+      if ((i & distance) != 0) continue;
+      const std::uint64_t changed = ((rows[i] >> bits) ^ rows[i + distance]) & mask;
+      rows[i + distance] ^= changed;
+      rows[i] ^= changed << bits;
+    }
+  };
+  exchange(4, 32, 0x00000000ffffffff);
+  exchange(2, 16, 0x0000ffff0000ffff);
+  exchange(1, 8, 0x00ff00ff00ff00ff);
+}
+
+// Transposes the integers of quantised weights, 8 by 8 of them at once.
+void transpose_matrix(const std::uint8_t* from, std::uint8_t* to, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t side = 8, tile = 64;
+  const auto transpose_tile = [&](std::int64_t row, std::int64_t column) {
+    std::array<std::uint64_t, side> turned{};
+    for (std::int64_t i = 0; i < side; ++i) std::memcpy(&turned[i], from + (row + i) * columns + column, side);
+    turn_bytes(turned);
+    for (std::int64_t i = 0; i < side; ++i) std::memcpy(to + (column + i) * rows + row, &turned[i], side);
+  };
+  const std::int64_t whole_rows = rows - rows % side, whole_columns = columns - columns % side;
+  for (std::int64_t r = 0; r < whole_rows; r += tile) {
+    for (std::int64_t column = 0; column < whole_columns; column += side) {
+      for (std::int64_t row = r; row < std::min(r + tile, whole_rows); row += side) transpose_tile(row, column);
+    }
+  }
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t first = row < whole_rows ? whole_columns : 0;
+    for (std::int64_t column = first; column < columns; ++column)
+      to[column * rows + row] = from[row * columns + column];
+  }
+}
+
 template <class T>
 void transpose_axes(const T* from, T* to, const std::vector<std::int64_t>& dims,
                     const std::vector<std::int64_t>& order) {
@@ -148,9 +191,7 @@ void transpose_axes(const T* from, T* to, const std::vector<std::int64_t>& dims,
 }  // namespace
 
 TensorData transposed(const TensorData& data, const TransposeStep& step) {
-  std::vector<std::int64_t> axes(data.shape.size());
-  std::iota(axes.begin(), axes.end(), 0);
-  require(std::ranges::is_permutation(step.order, axes));
+  require_order(step, data.shape.size());
   std::vector<std::int64_t> dims;
   for (const std::int64_t axis : step.order) dims.push_back(data.shape.at(static_cast<std::size_t>(axis)));
   std::string bytes(data.bytes.size(), '\0');
@@ -225,6 +266,11 @@ void require_valid(const Scheme& scheme, const std::vector<std::int64_t>& dims) 
   if (scheme.layout == Layout::n_bits) require(is_matrix);
 }
 
+TensorData flat(TensorData data) {
+  data.shape = {static_cast<std::int64_t>(data.bytes.size() / size_of(data.dtype))};
+  return data;
+}
+
 // Returns the integers, scales or zero points of a weight. `data` may be null except for the integers.
 TensorData quantised(const TensorData* data, const std::vector<std::int64_t>& dims, const GroupScales& groups,
                      const QuantiseStep& step) {
@@ -242,8 +288,7 @@ TensorData quantised(const TensorData* data, const std::vector<std::int64_t>& di
   }
   DType dtype = DType::uint8;
   if (step.part == QuantiseStep::Part::scales) dtype = step.scheme.half_scales ? DType::float16 : DType::float32;
-  const auto count = static_cast<std::int64_t>(bytes.size() / size_of(dtype));
-  return {dtype, {count}, Bytes::owned(std::move(bytes))};
+  return flat({dtype, {}, Bytes::owned(std::move(bytes))});
 }
 
 TensorData quantised_bias(const std::vector<TensorData>& inputs, const QuantiseBiasStep& step) {
@@ -288,11 +333,23 @@ struct Evaluation {
         expression.step);
   }
 
-  TensorData quantised_part(const Expression& expression, const QuantiseStep& step) const {
+  TensorData quantised_part(const Expression& expression, const QuantiseStep& stated) const {
     require(expression.inputs.size() == 1);
-    const Expression& weight = expression.inputs[0];
+    require_valid(stated.scheme, dims_of(expression.inputs[0]));
+    // No number's integer depends on its neighbours. So a transposed weight is quantised as the checkpoint stores it,
+    // and its integers are transposed, which have a quarter of its bytes.
+    const auto* const transpose =
+        stated.scheme.groups.kind != Groups::Kind::block && stated.scheme.layout == Layout::plain
+            ? std::get_if<TransposeStep>(&expression.inputs[0].step)
+            : nullptr;
+    const Expression& weight = transpose != nullptr ? expression.inputs[0].inputs.at(0) : expression.inputs[0];
     const std::vector<std::int64_t> dims = dims_of(weight);
-    require_valid(step.scheme, dims);
+    QuantiseStep step = stated;
+    if (transpose != nullptr) {
+      require_order(*transpose, dims.size());
+      std::int64_t& axis = step.scheme.groups.axis;
+      if (step.scheme.groups.kind != Groups::Kind::tensor) axis = transpose->order[static_cast<std::size_t>(axis)];
+    }
     std::optional<TensorData> data;
     const auto need_data = [&] {
       if (!data) data = of(weight);
@@ -301,7 +358,7 @@ struct Evaluation {
     };
     GroupScales computed;
     const GroupScales* groups = &computed;
-    const std::string key = sources.scales ? scales_key(step.scheme, weight) : "";
+    const std::string key = sources.scales ? scales_key(stated.scheme, expression.inputs[0]) : "";
     const auto known = sources.scales ? sources.scales->find(key) : KnownScales::iterator();
     if (sources.scales && known != sources.scales->end()) {
       groups = &known->second;
@@ -310,8 +367,13 @@ struct Evaluation {
       computed = group_scales(group_ranges({floats_of(*data), dims}, step.scheme.groups), step.scheme);
       if (sources.scales) groups = &sources.scales->emplace(key, std::move(computed)).first->second;
     }
-    if (step.part == QuantiseStep::Part::integers) need_data();
-    return quantised(data ? &*data : nullptr, dims, *groups, step);
+    if (step.part != QuantiseStep::Part::integers) return quantised(nullptr, dims, *groups, step);
+    need_data();
+    TensorData integers = quantised(&*data, dims, *groups, step);
+    if (transpose == nullptr) return integers;
+    data.reset();
+    return flat(
+        transposed({step.scheme.bits > 8 ? DType::int16 : DType::int8, dims, std::move(integers.bytes)}, *transpose));
   }
 
   TensorData apply(const ParameterStep& step, const std::vector<TensorData>&) const {

@@ -50,6 +50,24 @@ void for_each_element(const GroupShape& shape, Visit&& visit) {
   });
 }
 
+// Returns the range of many numbers. It has several partial results, because a comparison must not wait for the last.
+Range range_of(std::span<const float> values) {
+  constexpr std::size_t count = 16;
+  std::array<float, count> least{}, largest{};
+  std::size_t i = 0;
+  for (; i + count <= values.size(); i += count) {
+    for (std::size_t j = 0; j < count; ++j) {
+      const float value = values[i + j];
+      least[j] = value < least[j] ? value : least[j];
+      largest[j] = value > largest[j] ? value : largest[j];
+    }
+  }
+  Range range;
+  for (std::size_t j = 0; j < count; ++j) range.add({least[j], largest[j]});
+  for (; i < values.size(); ++i) range.add({values[i], values[i]});
+  return range;
+}
+
 float scale_of(const Range& range, const Scheme& scheme) {
   const float magnitude = std::max(-range.least, range.largest);
   const float least = scheme.is_symmetric ? -magnitude : range.least;
@@ -93,8 +111,19 @@ float to_even(float number) {
 
 float inverse(float scale) { return scale == 0 ? 0 : 1 / scale; }
 
+// The numbers of a scheme that rounding one number needs, so that loops keep them in registers.
+struct Limits {
+  float low = 0, high = 0;
+  float half = 0;  // of the range of signed integers
+
+  explicit Limits(const Scheme& scheme)
+      : low(static_cast<float>(scheme.clip_low)),
+        high(static_cast<float>(scheme.clip_high)),
+        half(static_cast<float>(scheme.is_signed ? 1 << (scheme.bits - 1) : 0)) {}
+};
+
 template <Rounding rounding>
-std::int16_t quantised(float value, float scale, std::int32_t zero, const Scheme& scheme) {
+[[gnu::always_inline]] inline std::int16_t quantised(float value, float scale, std::int32_t zero, Limits limits) {
   const auto shift = static_cast<float>(zero);
   float result = 0;
   if constexpr (rounding == Rounding::divide_to_even) {
@@ -104,18 +133,18 @@ std::int16_t quantised(float value, float scale, std::int32_t zero, const Scheme
   } else if constexpr (rounding == Rounding::divide_shifted_to_even) {
     result = to_even(value / scale + shift);
   } else if constexpr (rounding == Rounding::divide_unsigned_to_even) {
-    const auto half = static_cast<float>(scheme.is_signed ? 1 << (scheme.bits - 1) : 0);
-    result = to_even(value / scale + (shift + half)) - half;
+    result = to_even(value / scale + (shift + limits.half)) - limits.half;
   } else if constexpr (rounding == Rounding::multiply_from_zero) {
     result = std::round(value * inverse(scale) + shift);
   } else {
     static_assert(rounding == Rounding::divide_from_zero);
     result = std::round(value / scale + shift);
   }
-  result = std::isnan(result) ? shift : result;  // 0 / 0
+  result = result == result ? result : shift;  // 0 / 0
+  result = result < limits.low ? limits.low : result;
+  result = result > limits.high ? limits.high : result;
   // Also keeps the bits of unsigned integers of 16 bits.
-  return static_cast<std::int16_t>(static_cast<std::int32_t>(
-      std::clamp(result, static_cast<float>(scheme.clip_low), static_cast<float>(scheme.clip_high))));
+  return static_cast<std::int16_t>(static_cast<std::int32_t>(result));
 }
 
 // Calls visit(std::integral_constant<Rounding, rounding>).
@@ -140,7 +169,7 @@ auto with_rounding(Rounding rounding, Visit&& visit) {
 
 std::int16_t quantised(float value, float scale, std::int32_t zero, const Scheme& scheme) {
   return with_rounding(scheme.rounding,
-                       [&](auto rounding) { return quantised<rounding()>(value, scale, zero, scheme); });
+                       [&](auto rounding) { return quantised<rounding()>(value, scale, zero, Limits(scheme)); });
 }
 
 // Returns two numbers in each byte; a last one alone gets the padding.
@@ -151,6 +180,30 @@ std::string packed(std::span<const std::int16_t> halves, int padding = 0) {
     bytes[i / 2] = static_cast<char>(bytes[i / 2] | (halves[i] & 0xf) << (i % 2 * 4));
   }
   return bytes;
+}
+
+// Writes the integer of each number.
+template <class Integer>
+void quantise(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups, Integer* to) {
+  const Limits limits(scheme);
+  with_rounding(scheme.rounding, [&](auto rounding) {
+    for_each_run(GroupShape(scheme.groups, numbers.dims), [&](const RunOfElements& run) {
+      const float* const values = numbers.values.data() + run.first;
+      Integer* const integers = to + run.first;
+      if (run.stride == 0) {
+        const float scale = groups.scales[run.group];
+        const std::int32_t zero = groups.zeros[run.group];
+        for (std::size_t i = 0; i < run.count; ++i)
+          integers[i] = static_cast<Integer>(quantised<rounding()>(values[i], scale, zero, limits));
+        return;
+      }
+      for (std::size_t i = 0; i < run.count; ++i) {
+        const float scale = groups.scales[run.group + i];
+        const std::int32_t zero = groups.zeros[run.group + i];
+        integers[i] = static_cast<Integer>(quantised<rounding()>(values[i], scale, zero, limits));
+      }
+    });
+  });
 }
 
 std::string plain(std::span<const std::int16_t> values, std::size_t size) {
@@ -184,20 +237,11 @@ std::vector<Range> group_ranges(const Numbers& numbers, const Groups& groups) {
   const GroupShape shape(groups, numbers.dims);
   std::vector<Range> found(static_cast<std::size_t>(shape.count()));
   for_each_run(shape, [&](const RunOfElements& run) {
-    const float* const values = numbers.values.data() + run.first;
+    const auto values = numbers.values.subspan(run.first, run.count);
     if (run.stride == 0) {
-      Range range = found[run.group];
-      for (std::size_t i = 0; i < run.count; ++i) {
-        range.least = values[i] < range.least ? values[i] : range.least;
-        range.largest = values[i] > range.largest ? values[i] : range.largest;
-      }
-      found[run.group] = range;
-      return;
-    }
-    for (std::size_t i = 0; i < run.count; ++i) {
-      Range& range = found[run.group + i];
-      if (values[i] < range.least) range.least = values[i];
-      if (values[i] > range.largest) range.largest = values[i];
+      found[run.group].add(range_of(values));
+    } else {
+      for (std::size_t i = 0; i < run.count; ++i) found[run.group + i].add({values[i], values[i]});
     }
   });
   return found;
@@ -224,15 +268,7 @@ GroupScales group_scales(const std::vector<Range>& ranges, const Scheme& scheme)
 
 std::vector<std::int16_t> integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups) {
   std::vector<std::int16_t> result(numbers.values.size());
-  with_rounding(scheme.rounding, [&](auto rounding) {
-    for_each_run(GroupShape(scheme.groups, numbers.dims), [&](const RunOfElements& run) {
-      for (std::size_t i = 0; i < run.count; ++i) {
-        const std::size_t group = run.group + i * run.stride;
-        result[run.first + i] =
-            quantised<rounding()>(numbers.values[run.first + i], groups.scales[group], groups.zeros[group], scheme);
-      }
-    });
-  });
+  quantise(numbers, scheme, groups, result.data());
   return result;
 }
 
@@ -257,8 +293,13 @@ std::uint8_t equal_roundings(const Numbers& numbers, const Scheme& scheme, const
 }
 
 std::string stored_integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups) {
+  if (scheme.layout == Layout::plain && scheme.bits <= 8) {
+    std::string bytes(numbers.values.size(), '\0');
+    quantise(numbers, scheme, groups, bytes.data());
+    return bytes;
+  }
   const std::vector<std::int16_t> all = integers(numbers, scheme, groups);
-  if (scheme.layout == Layout::plain) return plain(all, scheme.bits > 8 ? 2 : 1);
+  if (scheme.layout == Layout::plain) return plain(all, 2);
   if (scheme.layout == Layout::packed) return packed(all);
   const GroupShape shape(scheme.groups, numbers.dims);
   std::string bytes;

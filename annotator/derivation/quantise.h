@@ -42,6 +42,11 @@ struct GroupScales {
 // The smallest and largest element of a group, or 0.
 struct Range {
   float least = 0, largest = 0;
+
+  void add(const Range& other) {
+    if (other.least < least) least = other.least;
+    if (other.largest > largest) largest = other.largest;
+  }
 };
 std::vector<Range> group_ranges(const Numbers& numbers, const Groups& groups);
 
