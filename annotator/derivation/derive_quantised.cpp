@@ -8,6 +8,7 @@
 #include "annotator/derivation/dequantise.h"
 #include "annotator/derivation/deriver.h"
 #include "annotator/derivation/element_views.h"
+#include "annotator/derivation/untransposed.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/element_count.h"
 
@@ -53,20 +54,30 @@ std::vector<Expression> Deriver::small_sources(const std::vector<std::int64_t>& 
   return sources;
 }
 
-std::array<std::vector<Expression>, 2> Deriver::quantised_candidates(const QuantisedWeight& weight,
-                                                                     const SampledTensor& numbers,
-                                                                     const std::optional<Expression>& source) {
-  std::vector<Expression> candidates = computed_sources(weight.dims), alike;
-  if (!source) std::ranges::move(small_sources(weight.dims), std::back_inserter(candidates));
-  if (source) {
-    for (const Expression& each : orientations_of(weight, *source))
-      std::ranges::move(quantised_sources(weight, each, numbers), std::back_inserter(alike));
+std::vector<Expression> Deriver::quantised_candidates(const QuantisedWeight& weight, const SampledTensor& numbers,
+                                                      const std::optional<Expression>& source, Before before) {
+  const std::vector<Expression> alike = source ? orientations_of(weight, *source) : std::vector<Expression>();
+  std::vector<Expression> candidates;
+  const auto add = [&](std::vector<Expression> others) { std::ranges::move(others, std::back_inserter(candidates)); };
+  switch (before) {
+    case Before::unchanged:
+      add(computed_sources(weight.dims));
+      add(source ? alike : small_sources(weight.dims));
+      break;
+    case Before::folded:
+      for (const Expression& each : alike) add(folded_sources(weight, each, numbers));
+      // Integers of a weight whose channels differ much in size are like no parameter.
+      add(norms_.pairs_of(weight.dims));
+      add(vectors_.scaled_weights(weight.dims));
+      break;
+    case Before::float16:
+      for (const Expression& each : alike) {
+        add(as_float16({each}));
+        add(as_float16(folded_sources(weight, each, numbers)));
+      }
+      break;
   }
-  candidates.insert(candidates.end(), alike.begin(), alike.end());
-  // Integers of a weight whose channels differ much in size are like no parameter.
-  std::ranges::move(norms_.pairs_of(weight.dims), std::back_inserter(candidates));
-  std::ranges::move(vectors_.scaled_weights(weight.dims), std::back_inserter(candidates));
-  return {std::move(candidates), as_float16(alike)};
+  return candidates;
 }
 
 std::vector<Expression> Deriver::orientations_of(const QuantisedWeight& weight, const Expression& source) const {
@@ -83,14 +94,12 @@ void Deriver::find_quantised(const QuantisedWeight& weight) {
   const auto numbers = dequantised(tensors_, contents_, weight);
   if (!numbers) return;
   const auto source = likeness_.find(*numbers, fit_of(weight.integers));
-  const auto candidates = quantised_candidates(weight, *numbers, source);
-  if (candidates[0].empty()) return find_quantised_constant(weight, stored);
+  bool has_candidates = false;
   // Scales alone may be those of several candidates, for example before and after a rounding to float16.
   std::optional<std::pair<Expression, Scheme>> scales_fit;
   const auto find_exactly = [&](const std::vector<Expression>& all) {
     for (const Expression& candidate : all) {
-      const TensorData real = evaluate(candidate, sources());
-      const SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
+      const SchemeFinding finding = find_scheme_of(candidate, weight, stored);
       if (finding.exact_integers) set_quantised(weight, candidate, finding.scheme, true);
       if (finding.exact_integers) return true;
       if (finding.exact_scales && !scales_fit) scales_fit.emplace(candidate, finding.scheme);
@@ -99,9 +108,12 @@ void Deriver::find_quantised(const QuantisedWeight& weight) {
   };
   // Numbers that are known up to rounding are not those that float16 rounds much more, which are many and slow to
   // compute.
-  for (const std::vector<Expression>& all : candidates) {
+  for (const Before before : before_quantising) {
+    const std::vector<Expression> all = quantised_candidates(weight, *numbers, source, before);
+    has_candidates = has_candidates || !all.empty();
     if (find_exactly(all) || find_near_quantised(weight, all, stored)) return;
   }
+  if (!has_candidates) return find_quantised_constant(weight, stored);
   if (scales_fit) {
     set_quantised(weight, scales_fit->first, scales_fit->second, false);
     found(weight.integers).remark = "not the nearest integers for " + to_text(scales_fit->first);
@@ -112,15 +124,35 @@ void Deriver::find_quantised(const QuantisedWeight& weight) {
   note_distance(weight, *numbers, *source);
 }
 
+SchemeFinding Deriver::find_scheme_of(const Expression& candidate, const QuantisedWeight& weight,
+                                      const StoredParts& stored) const {
+  const Untransposed before = untransposed(candidate, weight.layout, weight.groups);
+  const TensorData real = evaluate(*before.weight, sources());
+  const Numbers numbers{floats_of(real), real.shape};
+  if (before.transpose == nullptr) return find_scheme(numbers, weight, stored);
+  const std::vector<std::int64_t> dims = dims_of(candidate);
+  const DType dtype = weight.bits > 8 ? DType::int16 : DType::int8;
+  if (stored.integers.size() != static_cast<std::size_t>(element_count(dims)) * size_of(dtype)) return {};
+  const Bytes integers = Bytes::part_of(nullptr, stored.integers.data(), stored.integers.size());
+  const TensorData turned = transposed({dtype, dims, integers}, inverse_of(*before.transpose));
+  QuantisedWeight weight_before = weight;
+  weight_before.groups = before.groups;
+  StoredParts parts = stored;
+  parts.integers = text_of(turned);
+  SchemeFinding finding = find_scheme(numbers, weight_before, parts);
+  finding.scheme.groups = weight.groups;
+  return finding;
+}
+
 bool Deriver::find_by_rule(const QuantisedWeight& weight, ScaleRule rule) {
   const StoredParts stored = stored_parts(weight);
   const auto numbers = dequantised(tensors_, contents_, weight);
   if (!numbers) return false;
   const auto source = likeness_.find(*numbers, fit_of(weight.integers));
-  for (const std::vector<Expression>& all : quantised_candidates(weight, *numbers, source)) {
+  for (const Before before : before_quantising) {
+    const std::vector<Expression> all = quantised_candidates(weight, *numbers, source, before);
     for (const Expression& candidate : all) {
-      const TensorData real = evaluate(candidate, sources());
-      SchemeFinding finding = find_scheme({floats_of(real), real.shape}, weight, stored);
+      SchemeFinding finding = find_scheme_of(candidate, weight, stored);
       if (!finding.exact_integers || !finding.scheme.follows(rule)) continue;
       finding.scheme.scale_rule = rule;
       set_quantised(weight, candidate, finding.scheme, true);
@@ -212,17 +244,17 @@ void Deriver::find_quantised_constant(const QuantisedWeight& weight, const Store
   }
 }
 
-std::vector<Expression> Deriver::quantised_sources(const QuantisedWeight& weight, const Expression& source,
-                                                   const SampledTensor& numbers) {
-  std::vector<Expression> sources_to_try = {source};
+std::vector<Expression> Deriver::folded_sources(const QuantisedWeight& weight, const Expression& source,
+                                                const SampledTensor& numbers) {
+  std::vector<Expression> folded;
   const auto product = std::ranges::find(tensors_.products(), weight.integers, &Product::weight);
   // Operators on integers have their channels on the first or the last axis.
   std::vector<std::int64_t> axes = {0, static_cast<std::int64_t>(weight.dims.size()) - 1};
   if (product != tensors_.products().end()) axes = {product->axis};
   const TensorData real = evaluate(source, sources());
   for (const std::int64_t axis : axes)
-    std::ranges::move(folded_candidates(source, real, numbers, axis), std::back_inserter(sources_to_try));
-  return sources_to_try;
+    std::ranges::move(folded_candidates(source, real, numbers, axis), std::back_inserter(folded));
+  return folded;
 }
 
 void Deriver::find_quantised_bias(const QuantisedBias& bias) {

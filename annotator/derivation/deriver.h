@@ -121,12 +121,17 @@ class Deriver {
 
   // derive_quantised.cpp
   StoredParts stored_parts(const QuantisedWeight& weight);
-  // Returns the expressions that may be the weight before it was quantised, and those that are tried after them,
-  // because they are slow to compute. `source`: the parameter that it is like.
-  std::array<std::vector<Expression>, 2> quantised_candidates(const QuantisedWeight& weight,
-                                                              const SampledTensor& numbers,
-                                                              const std::optional<Expression>& source);
+  // What happened to a weight before it was quantised, in the order in which it is tried: the later ones are slower to
+  // compute.
+  enum class Before : std::uint8_t { unchanged, folded, float16 };
+  static constexpr std::array before_quantising = {Before::unchanged, Before::folded, Before::float16};
+  // Returns the expressions that may be the weight before it was quantised. `source`: the parameter that it is like.
+  std::vector<Expression> quantised_candidates(const QuantisedWeight& weight, const SampledTensor& numbers,
+                                               const std::optional<Expression>& source, Before before);
   void find_quantised(const QuantisedWeight& weight);
+  // As find_scheme() for the numbers of an expression.
+  SchemeFinding find_scheme_of(const Expression& candidate, const QuantisedWeight& weight,
+                               const StoredParts& stored) const;
   // Finds the scales with which the file quantises a weight when it runs (derive_run_time.cpp).
   void find_run_time_scales(const RunTimeWeight& weight);
   // Returns true for the scale or zero point of a weight in floating point, which no calibration measures.
@@ -146,9 +151,9 @@ class Deriver {
   void note_distance(const QuantisedWeight& weight, const SampledTensor& numbers, const Expression& source);
   // Finds a constant of the program that the tool quantised.
   void find_quantised_constant(const QuantisedWeight& weight, const StoredParts& stored);
-  // The source itself, and with each norm that may have been folded into it.
-  std::vector<Expression> quantised_sources(const QuantisedWeight& weight, const Expression& source,
-                                            const SampledTensor& numbers);
+  // Returns the source with each norm or vector that may have been folded into it.
+  std::vector<Expression> folded_sources(const QuantisedWeight& weight, const Expression& source,
+                                         const SampledTensor& numbers);
   void find_quantised_bias(const QuantisedBias& bias);
   // Finds the scale of a bias that is the product of the scales of input and weight as the file states them.
   void find_bias_scale(const QuantisedBias& bias);

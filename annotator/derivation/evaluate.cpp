@@ -14,6 +14,7 @@
 #include "annotator/derivation/expression_json.h"
 #include "annotator/derivation/fold.h"
 #include "annotator/derivation/quantise.h"
+#include "annotator/derivation/untransposed.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/element_count.h"
 #include "schema/printable.h"
@@ -121,12 +122,6 @@ void transpose_matrix(const T* from, T* to, std::int64_t rows, std::int64_t colu
   }
 }
 
-void require_order(const TransposeStep& step, std::size_t rank) {
-  std::vector<std::int64_t> axes(rank);
-  std::iota(axes.begin(), axes.end(), 0);
-  require(std::ranges::is_permutation(step.order, axes));
-}
-
 // Turns 8 rows of 8 bytes: exchanges halves, then quarters, then single bytes between rows.
 void turn_bytes(std::array<std::uint64_t, 8>& rows) {
   const auto exchange = [&](std::size_t distance, unsigned bits, std::uint64_t mask) {
@@ -190,8 +185,17 @@ void transpose_axes(const T* from, T* to, const std::vector<std::int64_t>& dims,
 
 }  // namespace
 
+TransposeStep inverse_of(const TransposeStep& step) {
+  std::vector<std::int64_t> axes(step.order.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  require(std::ranges::is_permutation(step.order, axes));
+  TransposeStep inverse{axes};
+  for (std::size_t i = 0; i < axes.size(); ++i) inverse.order[static_cast<std::size_t>(step.order[i])] = axes[i];
+  return inverse;
+}
+
 TensorData transposed(const TensorData& data, const TransposeStep& step) {
-  require_order(step, data.shape.size());
+  require(inverse_of(step).order.size() == data.shape.size());
   std::vector<std::int64_t> dims;
   for (const std::int64_t axis : step.order) dims.push_back(data.shape.at(static_cast<std::size_t>(axis)));
   std::string bytes(data.bytes.size(), '\0');
@@ -336,20 +340,11 @@ struct Evaluation {
   TensorData quantised_part(const Expression& expression, const QuantiseStep& stated) const {
     require(expression.inputs.size() == 1);
     require_valid(stated.scheme, dims_of(expression.inputs[0]));
-    // No number's integer depends on its neighbours. So a transposed weight is quantised as the checkpoint stores it,
-    // and its integers are transposed, which have a quarter of its bytes.
-    const auto* const transpose =
-        stated.scheme.groups.kind != Groups::Kind::block && stated.scheme.layout == Layout::plain
-            ? std::get_if<TransposeStep>(&expression.inputs[0].step)
-            : nullptr;
-    const Expression& weight = transpose != nullptr ? expression.inputs[0].inputs.at(0) : expression.inputs[0];
+    const Untransposed before = untransposed(expression.inputs[0], stated.scheme.layout, stated.scheme.groups);
+    const Expression& weight = *before.weight;
     const std::vector<std::int64_t> dims = dims_of(weight);
     QuantiseStep step = stated;
-    if (transpose != nullptr) {
-      require_order(*transpose, dims.size());
-      std::int64_t& axis = step.scheme.groups.axis;
-      if (step.scheme.groups.kind != Groups::Kind::tensor) axis = transpose->order[static_cast<std::size_t>(axis)];
-    }
+    step.scheme.groups = before.groups;
     std::optional<TensorData> data;
     const auto need_data = [&] {
       if (!data) data = of(weight);
@@ -370,10 +365,10 @@ struct Evaluation {
     if (step.part != QuantiseStep::Part::integers) return quantised(nullptr, dims, *groups, step);
     need_data();
     TensorData integers = quantised(&*data, dims, *groups, step);
-    if (transpose == nullptr) return integers;
+    if (before.transpose == nullptr) return integers;
     data.reset();
-    return flat(
-        transposed({step.scheme.bits > 8 ? DType::int16 : DType::int8, dims, std::move(integers.bytes)}, *transpose));
+    return flat(transposed({step.scheme.bits > 8 ? DType::int16 : DType::int8, dims, std::move(integers.bytes)},
+                           *before.transpose));
   }
 
   TensorData apply(const ParameterStep& step, const std::vector<TensorData>&) const {

@@ -33,6 +33,7 @@ TensorData evaluate(const Expression& expression, const Sources& sources);
 
 // Applies a step. Throws Error(corrupt_file) if it does not fit the data.
 TensorData transposed(const TensorData& data, const TransposeStep& step);
+TransposeStep inverse_of(const TransposeStep& step);
 TensorData reshaped(TensorData data, const std::vector<std::int64_t>& dims);
 // Returns the elements that have a place in these sizes, and zeros at the other places.
 TensorData resized(const TensorData& data, const std::vector<std::int64_t>& dims);

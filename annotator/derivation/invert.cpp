@@ -30,15 +30,6 @@ std::size_t bytes_of_row(const TensorData& data) {
   return data.shape[0] == 0 ? 0 : data.bytes.size() / static_cast<std::size_t>(data.shape[0]);
 }
 
-TransposeStep inverse_of(const TransposeStep& step) {
-  std::vector<std::int64_t> axes(step.order.size());
-  std::iota(axes.begin(), axes.end(), 0);
-  require(std::ranges::is_permutation(step.order, axes));
-  TransposeStep inverse{axes};
-  for (std::size_t i = 0; i < axes.size(); ++i) inverse.order[static_cast<std::size_t>(step.order[i])] = axes[i];
-  return inverse;
-}
-
 // Puts rows back where they were picked from.
 TensorData unpicked(const TensorData& data, const PickStep& step, const std::vector<std::int64_t>& dims) {
   const std::size_t row = bytes_of_row(data);

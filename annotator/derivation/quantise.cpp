@@ -20,34 +20,27 @@ std::int64_t product(auto first, auto last) { return std::accumulate(first, last
 // Consecutive elements: of one group, or of one group each.
 struct RunOfElements {
   std::size_t first = 0, count = 0;
-  std::size_t group = 0;   // of the first one
-  std::size_t stride = 0;  // of groups: 0 or 1
+  std::size_t group = 0;  // of the first one
 };
+using OneGroup = std::integral_constant<std::size_t, 0>;
+using GroupEach = std::integral_constant<std::size_t, 1>;
 
-// Calls visit(run) for all elements in row-major order.
+// Calls visit(run, stride) for all elements in row-major order. `stride`: of groups, OneGroup or GroupEach.
 template <class Visit>
 void for_each_run(const GroupShape& shape, Visit&& visit) {
   std::size_t element = 0;
-  const auto add = [&](std::int64_t count, std::int64_t group, std::size_t stride) {
-    visit(RunOfElements{element, static_cast<std::size_t>(count), static_cast<std::size_t>(group), stride});
+  const auto add = [&](std::int64_t count, std::int64_t group, auto stride) {
+    visit(RunOfElements{element, static_cast<std::size_t>(count), static_cast<std::size_t>(group)}, stride);
     element += static_cast<std::size_t>(count);
   };
   for (std::int64_t o = 0; o < shape.outer; ++o) {
     if (shape.is_shared) {
       for (std::int64_t at = 0; at < shape.length; at += shape.block)
-        add(std::min(shape.block, shape.length - at) * shape.inner, at / shape.block, 0);
+        add(std::min(shape.block, shape.length - at) * shape.inner, at / shape.block, OneGroup());
     } else {
-      for (std::int64_t at = 0; at < shape.length; ++at) add(shape.inner, shape.group(o, at, 0), 1);
+      for (std::int64_t at = 0; at < shape.length; ++at) add(shape.inner, shape.group(o, at, 0), GroupEach());
     }
   }
-}
-
-// Calls visit(element, group) for all elements in row-major order.
-template <class Visit>
-void for_each_element(const GroupShape& shape, Visit&& visit) {
-  for_each_run(shape, [&](const RunOfElements& run) {
-    for (std::size_t i = 0; i < run.count; ++i) visit(run.first + i, run.group + i * run.stride);
-  });
 }
 
 // Returns the range of many numbers. It has several partial results, because a comparison must not wait for the last.
@@ -172,6 +165,13 @@ std::int16_t quantised(float value, float scale, std::int32_t zero, const Scheme
                        [&](auto rounding) { return quantised<rounding()>(value, scale, zero, Limits(scheme)); });
 }
 
+// Returns true for a number so near to the middle of two integers that roundings may differ.
+[[gnu::always_inline]] inline bool is_halfway(float value, float scale) {
+  constexpr float halfway = 1e-4F;  // above the rounding of a quotient and of its sum with a zero point
+  const float exact = std::abs(value / scale), wide = exact * (halfway / 16);
+  return 0.5F - std::abs(exact - to_even(exact)) < (wide > halfway ? wide : halfway);
+}
+
 // Returns two numbers in each byte; a last one alone gets the padding.
 std::string packed(std::span<const std::int16_t> halves, int padding = 0) {
   std::string bytes((halves.size() + 1) / 2, '\0');
@@ -187,20 +187,18 @@ template <class Integer>
 void quantise(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups, Integer* to) {
   const Limits limits(scheme);
   with_rounding(scheme.rounding, [&](auto rounding) {
-    for_each_run(GroupShape(scheme.groups, numbers.dims), [&](const RunOfElements& run) {
+    for_each_run(GroupShape(scheme.groups, numbers.dims), [&](const RunOfElements& run, auto stride) {
       const float* const values = numbers.values.data() + run.first;
       Integer* const integers = to + run.first;
-      if (run.stride == 0) {
-        const float scale = groups.scales[run.group];
-        const std::int32_t zero = groups.zeros[run.group];
-        for (std::size_t i = 0; i < run.count; ++i)
-          integers[i] = static_cast<Integer>(quantised<rounding()>(values[i], scale, zero, limits));
-        return;
-      }
+      const float* const scales = groups.scales.data() + run.group;
+      const std::int32_t* const zeros = groups.zeros.data() + run.group;
+      // Bytes may alias scales, which would be read again for each number.
+      const float scale = *scales;
+      const std::int32_t zero = *zeros;
       for (std::size_t i = 0; i < run.count; ++i) {
-        const float scale = groups.scales[run.group + i];
-        const std::int32_t zero = groups.zeros[run.group + i];
-        integers[i] = static_cast<Integer>(quantised<rounding()>(values[i], scale, zero, limits));
+        const bool is_first = stride == OneGroup();
+        integers[i] = static_cast<Integer>(
+            quantised<rounding()>(values[i], is_first ? scale : scales[i], is_first ? zero : zeros[i], limits));
       }
     });
   });
@@ -236,9 +234,9 @@ GroupShape::GroupShape(const Groups& groups, const std::vector<std::int64_t>& di
 std::vector<Range> group_ranges(const Numbers& numbers, const Groups& groups) {
   const GroupShape shape(groups, numbers.dims);
   std::vector<Range> found(static_cast<std::size_t>(shape.count()));
-  for_each_run(shape, [&](const RunOfElements& run) {
+  for_each_run(shape, [&](const RunOfElements& run, auto stride) {
     const auto values = numbers.values.subspan(run.first, run.count);
-    if (run.stride == 0) {
+    if constexpr (stride == OneGroup()) {
       found[run.group].add(range_of(values));
     } else {
       for (std::size_t i = 0; i < run.count; ++i) found[run.group + i].add({values[i], values[i]});
@@ -277,16 +275,23 @@ std::uint8_t equal_roundings(const Numbers& numbers, const Scheme& scheme, const
   others.fill(scheme);
   for (std::size_t i = 0; i < rounding_count; ++i) others[i].rounding = static_cast<Rounding>(i);
   unsigned equal = (1U << rounding_count) - 1;
-  for_each_element(GroupShape(scheme.groups, numbers.dims), [&](std::size_t element, std::size_t group) {
-    const float value = numbers.values[element], scale = groups.scales[group];
-    const float exact = std::abs(value / scale);
-    constexpr float halfway = 1e-4F;  // above the rounding of a quotient and of its sum with a zero point
-    constexpr float most = 1e9F;      // an int32
-    const auto whole = static_cast<float>(static_cast<std::int32_t>(exact < most ? exact : 0));
-    if (!(std::abs(exact - whole - 0.5F) < halfway * std::max(1.0F, exact / 16))) return;
+  const auto compare = [&](float value, std::size_t group) {
+    const float scale = groups.scales[group];
+    if (!is_halfway(value, scale)) return;
     const std::int16_t own = quantised(value, scale, groups.zeros[group], scheme);
     for (std::size_t i = 0; i < rounding_count; ++i) {
       if (quantised(value, scale, groups.zeros[group], others[i]) != own) equal &= ~(1U << i);
+    }
+  };
+  for_each_run(GroupShape(scheme.groups, numbers.dims), [&](const RunOfElements& run, auto stride) {
+    constexpr std::size_t most = 64;  // few enough that mostly none of them is halfway
+    for (std::size_t first = 0; first < run.count; first += most) {
+      const float* const values = numbers.values.data() + run.first + first;
+      const std::size_t group = run.group + first * stride, count = std::min(most, run.count - first);
+      const float* const scales = groups.scales.data() + group;
+      int found = 0;
+      for (std::size_t i = 0; i < count; ++i) found |= static_cast<int>(is_halfway(values[i], scales[i * stride]));
+      for (std::size_t i = 0; found != 0 && i < count; ++i) compare(values[i], group + i * stride);
     }
   });
   return static_cast<std::uint8_t>(equal);

@@ -53,5 +53,32 @@ TEST(Quantise, BlocksOfFourBitsBeginAtAByte) {
   EXPECT_EQ(stored_zeros(groups, scheme, 1), std::string("\x00", 1));
 }
 
+// 37 numbers: more than are compared at once, with the extremes among the last ones.
+TEST(Quantise, RangesOfManyNumbers) {
+  std::vector<float> many(37, 0.25F);
+  many[35] = -3;
+  many[36] = 5;
+  const std::vector<Range> ranges = group_ranges({many, {37}}, {});
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(ranges[0].least, -3);
+  EXPECT_EQ(ranges[0].largest, 5);
+}
+
+// The scale is 1. Of the numbers 0.5, 1.5 ... only halves from zero differ from halves to even, and only at even ones.
+TEST(Quantise, RoundingsThatDifferAtOneNumberOfMany) {
+  Scheme scheme;
+  std::vector<float> many(100, 0.25F);
+  const GroupScales groups{{1}, {0}};
+  const auto is_equal = [&](Rounding rounding) {
+    return (equal_roundings({many, {100}}, scheme, groups) >> static_cast<unsigned>(rounding) & 1U) != 0;
+  };
+  EXPECT_TRUE(is_equal(Rounding::divide_from_zero));
+  many[77] = 1.5F;  // 2 by both
+  EXPECT_TRUE(is_equal(Rounding::divide_from_zero));
+  many[98] = 2.5F;  // 2 and 3
+  EXPECT_FALSE(is_equal(Rounding::divide_from_zero));
+  EXPECT_TRUE(is_equal(Rounding::multiply_to_even));
+}
+
 }  // namespace
 }  // namespace whence::derivation
