@@ -29,7 +29,7 @@ DerivedFile open_model(const std::string& path, Diagnostics& notes) {
   DerivedFile file;
   file.model = std::make_unique<const onnx_file::OnnxSummary>(unwrap(onnx_file::read_onnx_summary(path), notes));
   file.tensors = std::make_unique<const derivation::FileTensors>(*file.model);
-  file.contents = std::make_unique<derivation::Contents>(path);
+  file.contents = std::make_unique<derivation::Contents>(path, file.model->file);
   return file;
 }
 

@@ -13,7 +13,7 @@ namespace whence::checkpoint {
 struct CheckpointTensor {
   std::string name;                       // qualified name: "encoder.layer.0.attention.self.query.weight"
   std::vector<std::string> aliases = {};  // other names of the same bytes
-  TensorData data = {};                   // mapped; only a non-contiguous tensor is copied
+  TensorData data = {};                   // mapped, with its file; only a non-contiguous tensor is a copy, without a file
 };
 
 // Reads a .safetensors file, an index of shards, a zip that torch.save wrote, or a folder with one of them, safetensors

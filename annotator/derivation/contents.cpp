@@ -1,5 +1,6 @@
 #include "annotator/derivation/contents.h"
 
+#include "annotator/onnx_file/release_part.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/dtype.h"
 #include "schema/element_count.h"
@@ -8,7 +9,15 @@
 
 namespace whence::derivation {
 
-std::string_view Contents::of(const FileTensor& tensor) { return bytes_.of(*tensor.tensor, typed_); }
+std::string_view Contents::of(const FileTensor& tensor) {
+  constexpr std::size_t large = std::size_t{1} << 20U;
+  if (last_.size() > large) {
+    onnx_file::release_part(*file_, last_);
+    bytes_.release(last_);
+  }
+  last_ = bytes_.of(*tensor.tensor, typed_);
+  return last_;
+}
 
 TensorData Contents::data(const FileTensor& tensor) {
   const std::string_view bytes = of(tensor);

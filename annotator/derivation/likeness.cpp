@@ -74,11 +74,23 @@ std::optional<Expression> Likeness::find(const SampledTensor& tensor, const Name
 }
 
 double Likeness::likeness(const std::vector<double>& line, const Side& side, std::int64_t index) const {
+  return index == 0 ? cosine(line, first_line(side)) : cosine(line, line_of(side, index));
+}
+
+const std::vector<double>& Likeness::first_line(const Side& side) const {
+  if (!side.first.empty()) return side.first;
+  side.first = line_of(side, 0);
+  constexpr std::size_t interval = 16;
+  if (++first_lines_ % interval == 0) weights_.release();
+  return side.first;
+}
+
+std::vector<double> Likeness::line_of(const Side& side, std::int64_t index) const {
   const program::Elements& elements = *elements_[side.parameter];
   const auto number = [&](std::int64_t at) { return elements.number(static_cast<std::size_t>(at)); };
   const bool by_rows = side.direction == Direction::rows;
   const std::int64_t first = by_rows ? index * side.length : index, step = by_rows ? 1 : side.count;
-  return cosine(line, sample(first, side.length, step, number));
+  return sample(first, side.length, step, number);
 }
 
 // Finds the line that continues the last piece, or else the most similar one, preferring first lines of parameters.

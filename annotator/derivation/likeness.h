@@ -35,7 +35,8 @@ class Likeness {
     std::uint32_t parameter = 0;  // index in the checkpoint
     Direction direction = Direction::rows;
     std::int64_t count = 0, length = 0;
-    std::vector<std::int64_t> inner = {};  // sizes of a row
+    std::vector<std::int64_t> inner = {};    // sizes of a row
+    mutable std::vector<double> first = {};  // the compared elements of line 0; empty before it was read
   };
 
   std::optional<Expression> find_lines(const SampledTensor& tensor, Direction direction, const NameFit& fit) const;
@@ -46,11 +47,16 @@ class Likeness {
   // Returns true if the parameter of the piece has a line after its last one.
   static bool has_next(const Piece& piece, const std::vector<const Side*>& sides);
   double likeness(const std::vector<double>& line, const Side& side, std::int64_t index) const;
+  std::vector<double> line_of(const Side& side, std::int64_t index) const;
+  // Returns line 0, which every tensor is compared with. It is kept, because the elements of a column are in pages of
+  // their own, of which all parameters have more than fit into memory.
+  const std::vector<double>& first_line(const Side& side) const;
   Expression leaf(std::uint32_t parameter, const NameFit& fit) const;
 
   const Weights& weights_;
   std::vector<std::optional<program::Elements>> elements_;
   std::vector<Side> sides_;
+  mutable std::size_t first_lines_ = 0;  // that were read
 };
 
 }  // namespace whence::derivation

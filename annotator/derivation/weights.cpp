@@ -73,11 +73,12 @@ void Weights::release() const {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   for (std::size_t i = 0; i < stored_; ++i) {
     const auto bytes = tensors_[i].data.bytes.in_memory();
-    if (!bytes) continue;
+    const bool is_mapped = bytes && !tensors_[i].data.bytes.file().empty();
+    if (!is_mapped) continue;
     const auto first = (reinterpret_cast<std::uintptr_t>(bytes->data()) + page - 1) / page * page;
     const auto last = (reinterpret_cast<std::uintptr_t>(bytes->data()) + bytes->size()) / page * page;
-    // Unlike MADV_DONTNEED, this keeps the content of memory that is not mapped from a file. It is only a hint.
-    if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_PAGEOUT);
+    // The pages stay in the system's cache of the file. It is only a hint.
+    if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
   }
 }
 

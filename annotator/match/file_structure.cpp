@@ -8,6 +8,7 @@
 
 #include "annotator/match/attribute_digest.h"
 #include "annotator/onnx_file/called_functions.h"
+#include "annotator/onnx_file/release_part.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"
@@ -361,12 +362,7 @@ template FileStructure<Side::reference> make_structure(const OnnxSummary& model)
 
 void release_bytes(const OnnxSummary& model, const StructureTensor& tensor) {
   constexpr std::size_t large = 32ULL << 20U;
-  const std::string_view file = model.file->text();
-  if (tensor.bytes.size() < large || tensor.bytes.data() < file.data() ||
-      tensor.bytes.data() >= file.data() + file.size()) {
-    return;
-  }
-  model.file->release(static_cast<std::size_t>(tensor.bytes.data() - file.data()), tensor.bytes.size());
+  if (tensor.bytes.size() >= large) onnx_file::release_part(*model.file, tensor.bytes);
 }
 
 }  // namespace whence::match

@@ -36,6 +36,17 @@ void refuse_link_to_another_folder(const std::string& output, const Place& place
               "name the file itself, " + file, place);
 }
 
+// Refuses to replace a file that the command reads.
+void refuse_needed(const std::string& target, const ModelOutput& output) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(target, ignored))) return;
+  for (const std::string& needed : output.needed) {
+    if (!same_file(needed, target)) continue;
+    throw Error(Code::usage, "the weights would replace a file that is read: " + target,
+                "choose another name for the output", {.file = output.path, .stage = "write"});
+  }
+}
+
 }  // namespace
 
 void DataFiles::add(std::string_view location, std::string_view offset, std::string_view length) {
@@ -72,36 +83,39 @@ DataFiles data_files_of(const OnnxSummary& model) {
   return files;
 }
 
-AtomicFile* add_data_file(const std::string& data, const std::string& target, const ModelOutput& output,
-                          OutputFiles& files) {
+AtomicFile& add_new_data_file(const std::string& target, const ModelOutput& output, OutputFiles& files) {
   const Place place{.file = output.path, .stage = "write"};
   refuse_link_to_another_folder(output.path, place);
   files.require_new(target);
+  refuse_needed(target, output);
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(target, ignored);
-  if (fs::exists(status)) {
-    for (const std::string& needed : output.needed) {
-      if (!same_file(needed, target)) continue;
-      throw Error(Code::usage, "the weights would replace a file that is read: " + target,
-                  "choose another name for the output", place);
-    }
+  // A link is neither kept nor replaced: it points to another file, and runtimes do not read weights through links.
+  if (fs::exists(status) && (!output.overwrite || !fs::is_regular_file(status))) {
+    throw Error(Code::cannot_write,
+                "the weights of " + output.path + " go into " + target + ", which exists with other content",
+                fs::is_regular_file(status)
+                    ? "choose another name for the output, or pass --overwrite to replace that file"
+                    : "choose another name for the output, or remove that link or folder",
+                place);
+  }
+  AtomicFile& file = files.add(target);
+  if (!output.overwrite) file.require_new_target();
+  return file;
+}
+
+AtomicFile* add_data_file(const std::string& data, const std::string& target, const ModelOutput& output,
+                          OutputFiles& files) {
+  refuse_link_to_another_folder(output.path, {.file = output.path, .stage = "write"});
+  files.require_new(target);
+  refuse_needed(target, output);
+  if (std::error_code ignored; fs::exists(fs::symlink_status(target, ignored))) {
     if (const auto identity = FileIdentity::of(target); identity && same_content(data, target)) {
       files.rely_on(target, *identity);
       return nullptr;
     }
-    // A link is neither kept nor replaced: it points to another file, and runtimes do not read weights through links.
-    if (!output.overwrite || !fs::is_regular_file(status)) {
-      throw Error(Code::cannot_write,
-                  "the weights of " + output.path + " go into " + target + ", which exists with other content",
-                  fs::is_regular_file(status)
-                      ? "choose another name for the output, or pass --overwrite to replace that file"
-                      : "choose another name for the output, or remove that link or folder",
-                  place);
-    }
   }
-  AtomicFile& file = files.add(target);
-  if (!output.overwrite) file.require_new_target();
-  return &file;
+  return &add_new_data_file(target, output, files);
 }
 
 CarriedData::CarriedData(const DataFiles& files, const std::string& model, const ModelOutput& output, bool restore)

@@ -57,6 +57,9 @@ DataFiles data_files_of(const OnnxSummary& model);
 // Parses the model's metadata under the key data_files. Entries that are not strings are ignored.
 Locations parse_former(std::string_view text);
 
+// Returns the new file for weights. Throws Error: cannot_write if `target` exists; usage if the command reads or writes
+// it.
+AtomicFile& add_new_data_file(const std::string& target, const ModelOutput& output, OutputFiles& files);
 // Returns the new file for the content of `data`; null if `target` already exists with the same bytes. Throws Error:
 // cannot_write if `target` exists with other bytes; usage if the command reads or writes `target`.
 AtomicFile* add_data_file(const std::string& data, const std::string& target, const ModelOutput& output,

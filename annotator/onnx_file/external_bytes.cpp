@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "annotator/onnx_file/data_file.h"
+#include "annotator/onnx_file/release_part.h"
 
 namespace whence::onnx_file {
 
@@ -44,6 +45,12 @@ std::string_view ExternalBytes::of(const OnnxTensor& tensor) {
                 "copy or download the data file again", place);
   }
   return file->text().substr(offset, length);
+}
+
+void ExternalBytes::release(std::string_view bytes) const {
+  for (const auto& [location, file] : files_) {
+    if (file != nullptr) release_part(*file, bytes);
+  }
 }
 
 }  // namespace whence::onnx_file

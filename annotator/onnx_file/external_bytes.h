@@ -18,6 +18,8 @@ class ExternalBytes {
   // Returns the bytes of a tensor with data_location EXTERNAL. Throws Error: outside_folder, missing_file;
   // truncated_file if the data file ends before the tensor does; corrupt_file if offset or length is not a number.
   std::string_view of(const OnnxTensor& tensor);
+  // Lets the kernel drop the pages of bytes that of() returned; they are read again when they are needed.
+  void release(std::string_view bytes) const;
 
  private:
   std::string model_;

@@ -20,6 +20,9 @@ class TensorBytes {
  public:
   explicit TensorBytes(const std::string& model) : place_{.file = model, .stage = "read"}, external_(model) {}
 
+  // Lets the kernel drop the pages of external bytes that of() returned; they are read again when they are needed.
+  void release(std::string_view bytes) const { external_.release(bytes); }
+
   // `typed`: receives the bytes of a typed field, which must be converted. Raw data is returned as a view at no cost.
   // Throws Error: the errors of ExternalBytes; corrupt_file.
   std::string_view of(const OnnxTensor& tensor, std::string& typed);

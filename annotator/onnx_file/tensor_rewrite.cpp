@@ -68,9 +68,7 @@ void rewrite_tensors(const OnnxSummary& model, const ModelSource& input, ModelOu
   for (const auto& [location, name] : edit.locations) {
     const fs::path source = require_data_file(input.stands_for, location, {.file = input.path, .stage = "write"});
     const fs::path target = fs::path(output.path).parent_path() / name;
-    AtomicFile& file = files.add(target.string());
-    if (!output.overwrite) file.require_new_target();
-    write_patched(source.string(), patches[location], file);
+    write_patched(source.string(), patches[location], add_new_data_file(target.string(), output, files));
   }
   rewrite.write(to);
   files.commit();

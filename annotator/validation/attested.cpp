@@ -156,7 +156,7 @@ std::vector<Shortfall> attested_shortfalls(const std::string& path, const onnx_f
   const StatementJson& predicate = stated.predicate;
   const Gap tensors = gap_in(predicate["tensors"], {"exact", "bounded", "constant", "calibrated"});
   const Gap nodes = gap_in(predicate["nodes"], {"operation", "movement", "size"});
-  derivation::Contents contents(path);
+  derivation::Contents contents(path, model.file);
   if (const auto difference =
           derivation::difference_in_tensors(predicate["tensors"], derivation::FileTensors(model), contents)) {
     add("rows", *difference);

@@ -9,6 +9,7 @@
 #include "annotator/functions/default_attribute.h"
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/read_parts.h"
+#include "annotator/onnx_file/release_part.h"
 #include "annotator/onnx_file/walk.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/text/table.h"
@@ -181,12 +182,8 @@ std::string NodeChanges::difference(const OnnxTensor& a, const OnnxTensor& b) {
     std::string typed_a, typed_b;
     const std::string_view one = a_.bytes.of(a, typed_a), other = b_.bytes.of(b, typed_b);
     std::string found = difference_of_bytes(a.data_type, one, other);
-    for (const auto& [file, tensor] : {std::pair(&a_, &a), std::pair(&b_, &b)}) {
-      const std::string_view text = file->model.file->text();
-      if (!tensor->raw.empty() && tensor->raw.data() >= text.data() && tensor->raw.data() < text.data() + text.size()) {
-        file->model.file->release(static_cast<std::size_t>(tensor->raw.data() - text.data()), tensor->raw.size());
-      }
-    }
+    onnx_file::release_part(*a_.model.file, a.raw);
+    onnx_file::release_part(*b_.model.file, b.raw);
     return found;
   } catch (const Error& error) {
     if (notes_.empty()) {

@@ -20,7 +20,7 @@ class SmallValuesTest : public ::testing::Test {
                                               nodes),
                                   folder_);
     const FileTensors tensors(model);
-    Contents contents(model.file->path());
+    Contents contents(model.file->path(), model.file);
     FileValues values(tensors, contents,
                       {{"x", TensorData{DType::int64, {1, 3}, program::integer_vector({1, 1, 0}).bytes}}});
     std::vector<double> found;

@@ -91,6 +91,12 @@ def test_external_data_is_written_under_the_new_name(files_of, tmp_path):
     refit(tmp_path / "old.onnx", old, new.weights, tmp_path / "new.onnx")
     assert (tmp_path / "old.onnx.data").read_bytes() == before
     require_equal(tmp_path / "new.onnx", new.export("dynamo"))
+    written = (tmp_path / "new.onnx.data").read_bytes()
+    result = refit(tmp_path / "old.onnx", old, old.weights, tmp_path / "new.onnx", code=5)
+    assert "which exists with other content" in result.stderr and "--overwrite" in result.stderr
+    assert (tmp_path / "new.onnx.data").read_bytes() == written
+    refit(tmp_path / "old.onnx", old, old.weights, tmp_path / "new.onnx", "--overwrite")
+    require_equal(tmp_path / "new.onnx", old.export("dynamo"))
 
 
 def test_a_statement_replaces_the_first_checkpoint(files_of, tmp_path):
