@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "annotator/derivation/causal_masks.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/onnx_file/node_attributes.h"
 

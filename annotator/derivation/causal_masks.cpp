@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/program/tensor_values.h"
 

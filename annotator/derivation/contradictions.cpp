@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/stated_numbers.h"
 #include "annotator/derivation/wiring.h"

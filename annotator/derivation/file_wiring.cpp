@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "annotator/derivation/node_counts.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/onnx_file/node_attributes.h"
 #include "schema/dtype.h"
 #include "schema/element_count.h"

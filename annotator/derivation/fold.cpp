@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+
 namespace whence::derivation {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/stated_numbers.h"
 #include "annotator/match/op_class.h"
 #include "annotator/onnx_file/node_attributes.h"

@@ -13,6 +13,7 @@
 #include "annotator/derivation/node_checks.h"
 #include "annotator/derivation/node_counts.h"
 #include "annotator/derivation/operation_forms.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/orientation.h"
 #include "annotator/derivation/parameter_places.h"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/match/op_class.h"
 
 namespace whence::derivation {

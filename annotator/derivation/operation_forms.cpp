@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"
 #include "annotator/operators/onnx_operators.h"

@@ -6,18 +6,13 @@
 #include <string_view>
 #include <variant>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/wiring.h"
 #include "schema/element_count.h"
 
 namespace whence::derivation {
 
 using onnx_file::OnnxNode;
-
-std::optional<std::size_t> bias_slot(std::string_view op_type) {
-  if (op_type == "MatMulNBits") return 5;
-  static const std::set<std::string_view> products = {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "Gemm"};
-  return products.contains(op_type) ? std::optional<std::size_t>(2) : std::nullopt;
-}
 
 namespace {
 
@@ -49,12 +44,6 @@ TensorNumber constant_of(std::string_view value, const FileTensors& tensors) {
     value = maker->inputs[0];
   }
   return no_tensor;
-}
-
-bool multiplies(std::string_view op_type) {
-  static const std::set<std::string_view> known = {"Conv",        "FusedMatMul",   "Gemm",         "MatMul",
-                                                   "MatMulNBits", "MatMulInteger", "QLinearMatMul"};
-  return known.contains(op_type);
 }
 
 std::vector<std::int32_t> packed_operations(const OnnxNode& node, const FileTensors& tensors,

@@ -17,11 +17,6 @@
 
 namespace whence::derivation {
 
-// Returns true for products with a weight.
-bool multiplies(std::string_view op_type);
-// Returns the input with the bias of a product; nullopt for other operators.
-std::optional<std::size_t> bias_slot(std::string_view op_type);
-
 // Returns the constant that a value is, perhaps moved or dequantised.
 TensorNumber constant_of(std::string_view value, const FileTensors& tensors);
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "annotator/derivation/invert.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/origin/confidence.h"
 #include "schema/element_count.h"
 #include "schema/flat_map.h"

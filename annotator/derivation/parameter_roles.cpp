@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/parameter_names.h"
 #include "annotator/derivation/wiring.h"
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "annotator/derivation/operand_order.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"
 

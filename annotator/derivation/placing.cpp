@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "annotator/derivation/node_counts.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/parameter_places.h"
 #include "annotator/derivation/stated_numbers.h"

@@ -4,9 +4,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "annotator/derivation/packed_products.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/parameter_names.h"
-#include "annotator/derivation/wiring.h"
 #include "annotator/program/tensor_values.h"
 
 namespace whence::derivation {

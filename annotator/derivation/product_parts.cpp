@@ -5,6 +5,7 @@
 
 #include "annotator/derivation/folded_vectors.h"
 #include "annotator/derivation/node_counts.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/program/tensor_values.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "annotator/derivation/evaluate.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"
 #include "annotator/program/tensor_values.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/wiring.h"
 #include "schema/dtype.h"
 

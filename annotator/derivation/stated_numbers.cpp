@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/program_constants.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/program/tensor_values.h"

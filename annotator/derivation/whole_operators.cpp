@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "annotator/derivation/node_counts.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/match/op_class.h"

@@ -5,59 +5,11 @@
 #include <string_view>
 #include <utility>
 
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/repetitions.h"
 #include "schema/program_walk.h"
 
 namespace whence::derivation {
-
-bool is_movement(std::string_view op_type) {
-  static const std::set<std::string_view> movements = {
-      "Cast",      "CastLike",       "Constant",    "DequantizeLinear", "DynamicQuantizeLinear",
-      "Expand",    "Flatten",        "Identity",    "QuantizeLinear",   "Reshape",
-      "Squeeze",   "Transpose",      "Split",       "ReorderInput",     "ReorderOutput",
-      "Unsqueeze", "MemcpyFromHost", "MemcpyToHost"};
-  return movements.contains(op_type);
-}
-
-bool is_arithmetic(std::string_view op_type) {
-  static const std::set<std::string_view> others = {"And",
-                                                    "ArgMax",
-                                                    "ArgMin",
-                                                    "Compress",
-                                                    "Concat",
-                                                    "ConstantOfShape",
-                                                    "Equal",
-                                                    "Gather",
-                                                    "GatherBlockQuantized",
-                                                    "GatherElements",
-                                                    "GatherND",
-                                                    "Greater",
-                                                    "GreaterOrEqual",
-                                                    "If",
-                                                    "IsInf",
-                                                    "IsNaN",
-                                                    "Less",
-                                                    "LessOrEqual",
-                                                    "Loop",
-                                                    "NonZero",
-                                                    "Not",
-                                                    "OneHot",
-                                                    "Or",
-                                                    "Pad",
-                                                    "Range",
-                                                    "Scan",
-                                                    "ScatterElements",
-                                                    "ScatterND",
-                                                    "Shape",
-                                                    "Size",
-                                                    "Slice",
-                                                    "Tile",
-                                                    "TopK",
-                                                    "Trilu",
-                                                    "Where",
-                                                    "Xor"};
-  return !is_movement(op_type) && !others.contains(op_type);
-}
 
 Wiring::Wiring(const Program& program, const std::vector<ProgramForm>& forms) {
   std::map<std::int32_t, std::int32_t> operations_of_scope;

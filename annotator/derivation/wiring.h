@@ -61,10 +61,4 @@ class Wiring {
   std::vector<std::string> inputs_;  // names
 };
 
-// Returns true for operators that keep each element, or convert it to another type.
-bool is_movement(std::string_view op_type);
-// Returns true for operators that compute numbers from all elements. Others choose elements, or compute sizes,
-// conditions and masks, which tools compute at other places and once for several operations.
-bool is_arithmetic(std::string_view op_type);
-
 }  // namespace whence::derivation

@@ -10,6 +10,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/derivation/drafted_nodes.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/packed_products.h"
 #include "annotator/onnx_file/node_attributes.h"
 #include "annotator/onnx_file/summary_of_bytes.h"
