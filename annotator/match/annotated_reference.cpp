@@ -86,7 +86,7 @@ bool is_weight(const StructureTensor& tensor) {
 UnitIndex unit_of(const StructureNode<Side::reference>& node) { return UnitIndex(node.source.number()); }
 
 // Adds digests and a sketch of the weight, by which it is found under other names.
-void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tensor, ReferenceParameter& parameter) {
+void add_content(const StructureTensor& tensor, ReferenceParameter& parameter) {
   parameter.weight = is_weight(tensor);
   const DType dtype = from_onnx(tensor.data_type);
   parameter.dtype = dtype;
@@ -95,7 +95,6 @@ void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tens
   parameter.sketched_without_ones = true;  // recurrent weights: [1, 4 * hidden, input]
   parameter.sketch = sketch_of(
       {dtype, without_leading_ones(tensor.dims), Bytes::part_of(nullptr, tensor.bytes.data(), tensor.bytes.size())});
-  release_bytes(file, tensor);
 }
 
 // Adds the scopes of the calls that nodes state. Skips nodes of optimisers whose stated calls lead to another module
@@ -153,7 +152,8 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
       parameter.units.push_back(unit_of(reference.structure.nodes[use.node]));
     }
     if (parameter.units.empty()) continue;
-    add_content(annotated, tensor, parameter);
+    add_content(tensor, parameter);
+    release_bytes(annotated, file.external.get(), tensor);
     reference.parameters.add(std::move(parameter));
   }
   reference.index_units();

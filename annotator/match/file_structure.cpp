@@ -360,9 +360,11 @@ FileStructure<S> make_structure(const OnnxSummary& model) {
 template FileStructure<Side::foreign> make_structure(const OnnxSummary& model);
 template FileStructure<Side::reference> make_structure(const OnnxSummary& model);
 
-void release_bytes(const OnnxSummary& model, const StructureTensor& tensor) {
-  constexpr std::size_t large = 32ULL << 20U;
-  if (tensor.bytes.size() >= large) onnx_file::release_part(*model.file, tensor.bytes);
+void release_bytes(const OnnxSummary& model, const onnx_file::ExternalBytes* external, const StructureTensor& tensor) {
+  constexpr std::size_t large = 1ULL << 20U;
+  if (tensor.bytes.size() < large) return;
+  onnx_file::release_part(*model.file, tensor.bytes);
+  if (external != nullptr) external->release(tensor.bytes);
 }
 
 }  // namespace whence::match

@@ -31,6 +31,8 @@ template <Side S>
 FileStructure<S> make_structure(const onnx_file::OnnxSummary& model);
 
 // Releases the memory that reading a large tensor of this file took. The bytes stay readable.
-void release_bytes(const onnx_file::OnnxSummary& model, const StructureTensor& tensor);
+// `external`: as make_structure() returned it; may be null.
+void release_bytes(const onnx_file::OnnxSummary& model, const onnx_file::ExternalBytes* external,
+                   const StructureTensor& tensor);
 
 }  // namespace whence::match

@@ -126,7 +126,7 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const FileS
       const StructureTensor& tensor = foreign.tensors[ForeignTensor(i)];
       if (tensor.bytes.empty()) continue;
       found[ForeignTensor(i)] = content.find(tensor);
-      release_bytes(model, tensor);
+      release_bytes(model, file.external.get(), tensor);
     }
   };
   std::vector<std::thread> threads;
@@ -148,7 +148,7 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const FileS
       weights_.recognised += by_bytes || alike.recognised;
       weights_.compared += by_bytes || alike.recognised || alike.comparable;
     }
-    release_bytes(model, tensor);
+    release_bytes(model, file.external.get(), tensor);
   }
   IndexedVector<ParameterIndex, bool> held(reference.parameters.size(), false);
   for (const ForeignTensor i : found.keys()) {

@@ -56,7 +56,7 @@ class AmbiguousNames {
     const bool shared = is_shared(tensor);
     if (!shared && !name->is_open_name()) return false;
     const bool uniform = structure_.tensors[tensor].elements() > 1 && may_be_uniform(structure_.tensors[tensor]);
-    release_bytes(context_.model, structure_.tensors[tensor]);
+    release_bytes(context_.model, context_.foreign.external.get(), structure_.tensors[tensor]);
     if (uniform || (shared && name->is_open_name())) return true;
     return only_by_names && has_different_readers(tensor);
   }
