@@ -18,8 +18,10 @@
 #include "annotator/derivation/parameter_places.h"
 #include "annotator/derivation/parameter_roles.h"
 #include "annotator/derivation/placing.h"
+#include "annotator/derivation/recorded_layers.h"
 #include "annotator/derivation/repetitions.h"
 #include "annotator/derivation/sizes.h"
+#include "annotator/derivation/unrolled_layers.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
 #include "annotator/match/match.h"
@@ -173,6 +175,19 @@ void accept_masks(const PlacedFile& file, NodeChecks& checks, std::vector<NodeFi
   }
 }
 
+// The nodes that choose and join the steps of recurrent layers are compared as a whole.
+void accept_steps(const PlacedFile& file, const Program& program, std::vector<NodeFinding>& findings) {
+  UnrolledLayers unrolled(file.nodes, file.model.graph, file.tensors, file.derivations, file.contents);
+  for (const RecordedLayers& recorded : recorded_layers(program)) {
+    const auto proved = unrolled.proved(recorded);
+    for (std::size_t i = 0; i < file.nodes.size(); ++i) {
+      if (!proved.contains(file.nodes[i])) continue;
+      findings[i].remark.clear();
+      if (findings[i].verdict == NodeVerdict::unaccounted) findings[i].verdict = NodeVerdict::operation;
+    }
+  }
+}
+
 // Adds the outputs that hold other results, and the operations for which nothing stands.
 void compare_results(const PlacedFile& file, NodeChecks& checks, std::vector<std::string>& differences) {
   compare_outputs(file.model.graph, file.written, file.wiring, file.wires, differences);
@@ -236,6 +251,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     findings.back().modules = modules_of(placement.placed[i], found, reference);
   }
   accept_masks(file, checks, findings);
+  accept_steps(file, program, findings);
   compare_results(file, checks, differences);
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
   refuse_readings(tensors, forms, derivations);
