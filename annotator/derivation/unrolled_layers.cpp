@@ -16,7 +16,7 @@ using onnx_file::OnnxNode;
 
 namespace {
 
-constexpr int longest = 100;  // a chain of movements
+constexpr int most_moves = 100;  // a chain of movements
 constexpr std::int64_t most_steps = 4096;
 
 // Returns true for a complete parameter, transposed once or not at all.
@@ -78,7 +78,7 @@ UnrolledLayers::UnrolledLayers(const std::vector<const OnnxNode*>& nodes, const 
     : nodes_(nodes), graph_(graph), tensors_(tensors), derivations_(derivations), contents_(contents) {}
 
 std::string_view UnrolledLayers::unconverted(std::string_view value, Nodes& nodes) const {
-  for (int steps = 0; steps < longest; ++steps) {
+  for (int steps = 0; steps < most_moves; ++steps) {
     const OnnxNode* const maker = tensors_.producer(value);
     if (maker == nullptr || maker->inputs.empty()) return value;
     if (maker->op_type == "Identity" || (maker->op_type == "Cast" && is_floating(conversion_of(*maker)))) {
@@ -99,7 +99,7 @@ std::string_view UnrolledLayers::unconverted(std::string_view value, Nodes& node
 
 TensorNumber UnrolledLayers::constant_before(std::string_view value, bool& transposed) const {
   static const std::set<std::string_view> keeping = {"Cast", "DequantizeLinear", "Identity"};
-  for (int steps = 0; steps < longest; ++steps) {
+  for (int steps = 0; steps < most_moves; ++steps) {
     if (const TensorNumber tensor = tensors_.find(value); tensor != no_tensor) return tensor;
     const OnnxNode* const maker = tensors_.producer(value);
     if (maker == nullptr || maker->inputs.empty()) return no_tensor;
@@ -250,7 +250,7 @@ bool UnrolledLayers::is_zero_state(std::string_view value) const {
     }
     return elements.has_value();
   };
-  for (int steps = 0; steps < longest; ++steps) {
+  for (int steps = 0; steps < most_moves; ++steps) {
     if (const TensorNumber tensor = tensors_.find(value); tensor != no_tensor)
       return is_zero(contents_.data(tensors_[tensor]));
     const OnnxNode* const maker = tensors_.producer(value);
