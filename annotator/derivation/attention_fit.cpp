@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "annotator/derivation/causal_masks.h"
+#include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/onnx_file/node_attributes.h"
 
@@ -56,6 +57,19 @@ std::optional<std::int64_t> start_of(const Graph& graph, const GraphNode& node, 
   const auto output = static_cast<std::size_t>(std::ranges::find(node.outputs, result) - node.outputs.begin());
   if (output >= numbers->size()) return std::nullopt;
   return std::accumulate(numbers->begin(), numbers->begin() + static_cast<std::ptrdiff_t>(output), std::int64_t{0});
+}
+
+// Returns true if RotaryEmbedding turns a value, perhaps before movements.
+bool is_turned(const Graph& graph, GraphValueId value) {
+  constexpr int most_movements = 16;
+  for (int steps = 0; steps < most_movements; ++steps) {
+    const GraphNode* const maker = graph.producer(value);
+    if (maker == nullptr || maker->inputs.empty()) return false;
+    if (maker->op_type == "RotaryEmbedding") return true;
+    if (!is_movement(maker->op_type)) return false;
+    value = maker->inputs[0];
+  }
+  return false;
 }
 
 // Returns the first column that is sliced from the result of the nearest product before a value; nullopt if it is
@@ -116,8 +130,12 @@ void AttentionFit::add(const Graph& graph) {
     const ProgramMask mask{.graph = &graph,
                            .mask = has_mask ? node.inputs[mask_slot] : graph::no_value,
                            .is_causal = node.int_attribute("is_causal", 0) != 0};
-    for (const std::int32_t operation : node.origin.ops)
-      attentions_.emplace(operation, attention).first->second.masks.push_back(mask);
+    const bool turns = is_turned(graph, node.inputs[0]) && is_turned(graph, node.inputs[1]);
+    for (const std::int32_t operation : node.origin.ops) {
+      Attention& found = attentions_.emplace(operation, attention).first->second;
+      found.masks.push_back(mask);
+      found.turns_both = found.turns_both || turns;
+    }
   }
 }
 
@@ -125,6 +143,7 @@ void AttentionFit::add(const Graph& graph) {
 std::string AttentionFit::rotation_difference(const OnnxNode& node, const Attention& ours, const FileTensors& tensors,
                                               const WrittenOut& written) {
   const std::array<const char*, 2> heads = {"q_num_heads", "kv_num_heads"};
+  std::size_t turned = 0, plain = 0;
   for (std::size_t slot = 0; slot < heads.size() && slot < node.inputs.size(); ++slot) {
     std::string_view value = node.inputs[slot];
     constexpr int longest = 8;  // a chain of movements
@@ -134,7 +153,12 @@ std::string AttentionFit::rotation_difference(const OnnxNode& node, const Attent
       value = maker->inputs[0];
     }
     const auto found = written.rotations.find(value);
-    if (found == written.rotations.end()) continue;
+    if (found == written.rotations.end()) {
+      const OnnxNode* const maker = tensors.producer(value);
+      plain += maker != nullptr && (multiplies(maker->op_type) || maker->op_type == "Add") ? 1 : 0;
+      continue;
+    }
+    ++turned;
     const Rotation& rotation = found->second;
     const auto expected = number_attribute(node, heads[slot]);
     if (rotation.heads != 0 && expected && static_cast<double>(rotation.heads) != *expected)
@@ -144,6 +168,7 @@ std::string AttentionFit::rotation_difference(const OnnxNode& node, const Attent
       return differs("the number of rotated elements", static_cast<double>(2 * rotation.columns),
                      static_cast<double>(rotated));
   }
+  if (ours.turns_both && turned > 0 && plain > 0) return "turns one of query and key, in the program both";
   return "";
 }
 
