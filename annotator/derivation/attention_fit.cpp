@@ -48,15 +48,25 @@ std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
   return found;
 }
 
+bool is_last_axis(const GraphNode& split, std::size_t rank) {
+  const std::int64_t axis = split.int_attribute("axis", 0);
+  return axis == -1 || axis == static_cast<std::int64_t>(rank) - 1;
+}
+
 // Returns where a Slice or a Split of one axis starts; nullopt if it is unknown.
 std::optional<std::int64_t> start_of(const Graph& graph, const GraphNode& node, GraphValueId result) {
-  if (node.inputs.size() < 2) return std::nullopt;
-  const auto numbers = graph.integers(node.inputs[1]);
+  const std::int64_t output = std::ranges::find(node.outputs, result) - node.outputs.begin();
+  const auto& dims = graph.values[static_cast<std::size_t>(result)].dims;
+  // A Split without sizes has equal parts.
+  if (node.op_type == "Split" && node.inputs.size() < 2) {
+    const bool is_known = dims && !dims->empty() && dims->back().is_static() && is_last_axis(node, dims->size());
+    return is_known ? std::optional(output * dims->back().size) : std::nullopt;
+  }
+  const auto numbers = node.inputs.size() < 2 ? std::nullopt : graph.integers(node.inputs[1]);
   if (!numbers) return std::nullopt;
   if (node.op_type == "Slice") return numbers->size() == 1 ? std::optional(numbers->front()) : std::nullopt;
-  const auto output = static_cast<std::size_t>(std::ranges::find(node.outputs, result) - node.outputs.begin());
-  if (output >= numbers->size()) return std::nullopt;
-  return std::accumulate(numbers->begin(), numbers->begin() + static_cast<std::ptrdiff_t>(output), std::int64_t{0});
+  if (output >= static_cast<std::int64_t>(numbers->size())) return std::nullopt;
+  return std::accumulate(numbers->begin(), numbers->begin() + output, std::int64_t{0});
 }
 
 // Returns true if RotaryEmbedding turns a value, perhaps before movements.
@@ -72,17 +82,36 @@ bool is_turned(const Graph& graph, GraphValueId value) {
   return false;
 }
 
+// Returns the number of columns of a product's result; nullopt if it is unknown.
+std::optional<std::int64_t> columns_of(const Graph& graph, const GraphNode& product) {
+  const graph::Initializer* const weight = product.inputs.size() < 2 ? nullptr : graph.initializer(product.inputs[1]);
+  if (weight == nullptr || weight->data.shape.size() != 2) return std::nullopt;
+  return weight->data.shape[product.int_attribute("transB", 0) != 0 ? 0 : 1];
+}
+
+// Returns the last size that a Reshape gives its result; nullopt if it is unknown.
+std::optional<std::int64_t> last_size(const Graph& graph, const GraphNode& reshape) {
+  const auto& dims = graph.values[static_cast<std::size_t>(reshape.outputs[0])].dims;
+  if (dims && !dims->empty() && dims->back().is_static()) return dims->back().size;
+  const auto sizes = graph.integers(reshape.inputs[1]);
+  return sizes && !sizes->empty() && sizes->back() > 0 ? std::optional(sizes->back()) : std::nullopt;
+}
+
 // Returns the first column that is sliced from the result of the nearest product before a value; nullopt if it is
 // unknown.
 std::optional<std::int64_t> first_column_before(const Graph& graph, GraphValueId value) {
   constexpr int longest = 100;  // a chain of nodes
-  std::optional<std::int64_t> start;
+  std::optional<std::int64_t> start, columns;
   for (int steps = 0; steps < longest; ++steps) {
     const GraphNode* const maker = graph.producer(value);
     if (maker == nullptr || maker->inputs.empty()) return std::nullopt;
-    if (maker->op_type == "MatMul" || maker->op_type == "Gemm") return start;
-    // Columns of heads are none of the product.
-    if (maker->op_type == "Reshape" || maker->op_type == "Transpose") start.reset();
+    if (maker->op_type == "MatMul" || maker->op_type == "Gemm")
+      return columns && columns != columns_of(graph, *maker) ? std::nullopt : start;
+    // Columns of heads are none of the product; those of a value that only has other leading axes are.
+    const auto reshaped = maker->op_type == "Reshape" && start ? last_size(graph, *maker) : std::nullopt;
+    const bool keeps = reshaped && (!columns || columns == reshaped);
+    if (keeps) columns = reshaped;
+    if ((maker->op_type == "Reshape" && !keeps) || maker->op_type == "Transpose") start.reset();
     if (maker->op_type == "Slice" || maker->op_type == "Split") start = start_of(graph, *maker, value);
     value = maker->inputs[0];
   }
@@ -231,8 +260,8 @@ std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std
   for (std::size_t slot = 0; slot < ours->operands.size() && slot < node.inputs.size(); ++slot) {
     const auto theirs = operands.products(node.inputs[slot]);
     const auto& expected = ours->operands[slot];
-    if (theirs.empty() || expected.empty()) continue;
-    if (std::ranges::none_of(theirs, [&](std::int32_t each) { return expected.contains(each); }))
+    if (expected.empty()) continue;
+    if (!theirs.empty() && std::ranges::none_of(theirs, [&](std::int32_t each) { return expected.contains(each); }))
       return "operand " + std::to_string(slot) + " is another projection than in the program";
     const auto rows = operands.first_rows(node.inputs[slot]);
     const auto column = ours->first_columns[slot];
