@@ -9,6 +9,7 @@
 
 #include "annotator/derivation/causal_masks.h"
 #include "annotator/derivation/operator_classes.h"
+#include "annotator/derivation/packed_products.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/onnx_file/node_attributes.h"
 
@@ -48,28 +49,70 @@ std::set<std::int32_t> products_before(const Graph& graph, GraphValueId value) {
   return found;
 }
 
+bool is_last_axis(const GraphNode& split, std::size_t rank) {
+  const std::int64_t axis = split.int_attribute("axis", 0);
+  return axis == -1 || axis == static_cast<std::int64_t>(rank) - 1;
+}
+
 // Returns where a Slice or a Split of one axis starts; nullopt if it is unknown.
 std::optional<std::int64_t> start_of(const Graph& graph, const GraphNode& node, GraphValueId result) {
-  if (node.inputs.size() < 2) return std::nullopt;
-  const auto numbers = graph.integers(node.inputs[1]);
+  const std::int64_t output = std::ranges::find(node.outputs, result) - node.outputs.begin();
+  const auto& dims = graph.values[static_cast<std::size_t>(result)].dims;
+  // A Split without sizes has equal parts.
+  if (node.op_type == "Split" && node.inputs.size() < 2) {
+    const bool is_known = dims && !dims->empty() && dims->back().is_static() && is_last_axis(node, dims->size());
+    return is_known ? std::optional(output * dims->back().size) : std::nullopt;
+  }
+  const auto numbers = node.inputs.size() < 2 ? std::nullopt : graph.integers(node.inputs[1]);
   if (!numbers) return std::nullopt;
   if (node.op_type == "Slice") return numbers->size() == 1 ? std::optional(numbers->front()) : std::nullopt;
-  const auto output = static_cast<std::size_t>(std::ranges::find(node.outputs, result) - node.outputs.begin());
-  if (output >= numbers->size()) return std::nullopt;
-  return std::accumulate(numbers->begin(), numbers->begin() + static_cast<std::ptrdiff_t>(output), std::int64_t{0});
+  if (output >= static_cast<std::int64_t>(numbers->size())) return std::nullopt;
+  return std::accumulate(numbers->begin(), numbers->begin() + output, std::int64_t{0});
+}
+
+// Returns true if RotaryEmbedding turns a value, perhaps before movements.
+bool is_turned(const Graph& graph, GraphValueId value) {
+  constexpr int most_movements = 16;
+  for (int steps = 0; steps < most_movements; ++steps) {
+    const GraphNode* const maker = graph.producer(value);
+    if (maker == nullptr || maker->inputs.empty()) return false;
+    if (maker->op_type == "RotaryEmbedding") return true;
+    if (!is_movement(maker->op_type)) return false;
+    value = maker->inputs[0];
+  }
+  return false;
+}
+
+// Returns the number of columns of a product's result; nullopt if it is unknown.
+std::optional<std::int64_t> columns_of(const Graph& graph, const GraphNode& product) {
+  const graph::Initializer* const weight = product.inputs.size() < 2 ? nullptr : graph.initializer(product.inputs[1]);
+  if (weight == nullptr || weight->data.shape.size() != 2) return std::nullopt;
+  return weight->data.shape[product.int_attribute("transB", 0) != 0 ? 0 : 1];
+}
+
+// Returns the last size that a Reshape gives its result; nullopt if it is unknown.
+std::optional<std::int64_t> last_size(const Graph& graph, const GraphNode& reshape) {
+  const auto& dims = graph.values[static_cast<std::size_t>(reshape.outputs[0])].dims;
+  if (dims && !dims->empty() && dims->back().is_static()) return dims->back().size;
+  const auto sizes = graph.integers(reshape.inputs[1]);
+  return sizes && !sizes->empty() && sizes->back() > 0 ? std::optional(sizes->back()) : std::nullopt;
 }
 
 // Returns the first column that is sliced from the result of the nearest product before a value; nullopt if it is
 // unknown.
 std::optional<std::int64_t> first_column_before(const Graph& graph, GraphValueId value) {
   constexpr int longest = 100;  // a chain of nodes
-  std::optional<std::int64_t> start;
+  std::optional<std::int64_t> start, columns;
   for (int steps = 0; steps < longest; ++steps) {
     const GraphNode* const maker = graph.producer(value);
     if (maker == nullptr || maker->inputs.empty()) return std::nullopt;
-    if (maker->op_type == "MatMul" || maker->op_type == "Gemm") return start;
-    // Columns of heads are none of the product.
-    if (maker->op_type == "Reshape" || maker->op_type == "Transpose") start.reset();
+    if (maker->op_type == "MatMul" || maker->op_type == "Gemm")
+      return columns && columns != columns_of(graph, *maker) ? std::nullopt : start;
+    // Columns of heads are none of the product; those of a value that only has other leading axes are.
+    const auto reshaped = maker->op_type == "Reshape" && start ? last_size(graph, *maker) : std::nullopt;
+    const bool keeps = reshaped && (!columns || columns == reshaped);
+    if (keeps) columns = reshaped;
+    if ((maker->op_type == "Reshape" && !keeps) || maker->op_type == "Transpose") start.reset();
     if (maker->op_type == "Slice" || maker->op_type == "Split") start = start_of(graph, *maker, value);
     value = maker->inputs[0];
   }
@@ -117,8 +160,12 @@ void AttentionFit::add(const Graph& graph) {
     const ProgramMask mask{.graph = &graph,
                            .mask = has_mask ? node.inputs[mask_slot] : graph::no_value,
                            .is_causal = node.int_attribute("is_causal", 0) != 0};
-    for (const std::int32_t operation : node.origin.ops)
-      attentions_.emplace(operation, attention).first->second.masks.push_back(mask);
+    const bool turns = is_turned(graph, node.inputs[0]) && is_turned(graph, node.inputs[1]);
+    for (const std::int32_t operation : node.origin.ops) {
+      Attention& found = attentions_.emplace(operation, attention).first->second;
+      found.masks.push_back(mask);
+      found.turns_both = found.turns_both || turns;
+    }
   }
 }
 
@@ -126,6 +173,7 @@ void AttentionFit::add(const Graph& graph) {
 std::string AttentionFit::rotation_difference(const OnnxNode& node, const Attention& ours, const FileTensors& tensors,
                                               const WrittenOut& written) {
   const std::array<const char*, 2> heads = {"q_num_heads", "kv_num_heads"};
+  std::size_t turned = 0, plain = 0;
   for (std::size_t slot = 0; slot < heads.size() && slot < node.inputs.size(); ++slot) {
     std::string_view value = node.inputs[slot];
     constexpr int longest = 8;  // a chain of movements
@@ -135,7 +183,12 @@ std::string AttentionFit::rotation_difference(const OnnxNode& node, const Attent
       value = maker->inputs[0];
     }
     const auto found = written.rotations.find(value);
-    if (found == written.rotations.end()) continue;
+    if (found == written.rotations.end()) {
+      const OnnxNode* const maker = tensors.producer(value);
+      plain += maker != nullptr && (multiplies(maker->op_type) || maker->op_type == "Add") ? 1 : 0;
+      continue;
+    }
+    ++turned;
     const Rotation& rotation = found->second;
     const auto expected = number_attribute(node, heads[slot]);
     if (rotation.heads != 0 && expected && static_cast<double>(rotation.heads) != *expected)
@@ -145,6 +198,7 @@ std::string AttentionFit::rotation_difference(const OnnxNode& node, const Attent
       return differs("the number of rotated elements", static_cast<double>(2 * rotation.columns),
                      static_cast<double>(rotated));
   }
+  if (ours.turns_both && turned > 0 && plain > 0) return "turns one of query and key, in the program both";
   return "";
 }
 
@@ -207,8 +261,8 @@ std::string AttentionFit::difference(const OnnxNode& node, const std::vector<std
   for (std::size_t slot = 0; slot < ours->operands.size() && slot < node.inputs.size(); ++slot) {
     const auto theirs = operands.products(node.inputs[slot]);
     const auto& expected = ours->operands[slot];
-    if (theirs.empty() || expected.empty()) continue;
-    if (std::ranges::none_of(theirs, [&](std::int32_t each) { return expected.contains(each); }))
+    if (expected.empty()) continue;
+    if (!theirs.empty() && std::ranges::none_of(theirs, [&](std::int32_t each) { return expected.contains(each); }))
       return "operand " + std::to_string(slot) + " is another projection than in the program";
     const auto rows = operands.first_rows(node.inputs[slot]);
     const auto column = ours->first_columns[slot];

@@ -46,6 +46,7 @@ class AttentionFit {
     double scale = 1;
     bool is_causal = false;
     bool has_mask = false;                                        // that depends on an input
+    bool turns_both = false;                                      // RotaryEmbedding turns query and key
     std::vector<ProgramMask> masks = {};                          // by form
     std::vector<std::optional<std::int64_t>> first_columns = {};  // of the results of those products
     std::vector<std::set<std::int32_t>> operands =

@@ -7,9 +7,10 @@
 #include <string_view>
 
 #include "annotator/derivation/operator_classes.h"
+#include "annotator/derivation/constant_operands.h"
 #include "annotator/derivation/program_constants.h"
 #include "annotator/derivation/wiring.h"
-#include "annotator/program/tensor_values.h"
+#include "annotator/operators/onnx_operators.h"
 
 namespace whence::derivation {
 namespace {
@@ -18,17 +19,6 @@ using graph::Graph;
 using graph::GraphNode;
 using onnx_file::OnnxNode;
 using FormNode = OperationForms::FormNode;
-
-// Returns the number of a tensor whose elements are all equal; nullopt for others.
-std::optional<double> uniform_number(const TensorData& data) {
-  constexpr std::size_t most = 4096;  // elements
-  const auto elements = program::Elements::of(data);
-  if (!elements || elements->size() == 0 || elements->size() > most) return std::nullopt;
-  for (std::size_t i = 1; i < elements->size(); ++i) {
-    if (elements->number(i) != elements->number(0)) return std::nullopt;
-  }
-  return elements->number(0);
-}
 
 std::optional<double> number_in(const Graph& graph, graph::GraphValueId value) {
   const TensorData* const constant = graph.constant(value);
@@ -204,20 +194,22 @@ std::set<double> factors_of(const OperationForms& forms, const std::vector<std::
 std::string unstated_number(const OnnxNode& node, const std::vector<std::int32_t>& operations,
                             const OperationForms& forms, const FileTensors& tensors,
                             const std::vector<Derivation>& derivations, Contents& contents) {
-  for (std::size_t slot = 0; slot < node.inputs.size(); ++slot) {
-    const auto part = part_of(node.op_type, slot);
-    const TensorNumber tensor = part ? tensors.find(node.inputs[slot]) : no_tensor;
-    if (tensor == no_tensor || derivations[static_cast<std::size_t>(tensor)].verdict != Verdict::constant) continue;
-    const TensorData data = contents.data(tensors[tensor]);
-    const auto number = is_floating(data.dtype) ? uniform_number(data) : std::nullopt;
-    const bool is_reciprocal = node.op_type == "Div" && slot == 0 && number == 1.0;
+  const std::string_view plain = operators::onnx_operator(node.op_type).plain;
+  const std::string_view op_type = plain.empty() ? node.op_type : plain;
+  for (const ConstantOperand& operand : constant_operands(node, tensors)) {
+    const auto part = part_of(op_type, operand.slot);
+    const Verdict verdict = derivations[static_cast<std::size_t>(operand.tensor)].verdict;
+    if (!part || verdict != Verdict::constant) continue;
+    const auto number = uniform_number(operand, tensors, contents);
+    const bool is_reciprocal = op_type == "Div" && operand.slot == 0 && number == 1.0;
     if (!number || std::isnan(*number) || is_reciprocal) continue;
     constexpr double of_text = 1e-6;  // of numbers that a tool printed and read again
+    const DType dtype = from_onnx(tensors[operand.is_quantised() ? operand.scale : operand.tensor].tensor->data_type);
     // Exponents are small integers and their halves.
-    const bool is_exact = *part == Part::exponent && data.dtype == DType::float32;
-    const double rounding = is_exact ? 0 : std::max(rounding_of(data.dtype), of_text);
-    const double own = as_stated(node.op_type, slot, *number);
-    const std::set<double> stated = stated_in(forms, operations, node.op_type, *part);
+    const bool is_exact = *part == Part::exponent && dtype == DType::float32 && !operand.is_quantised();
+    const double rounding = is_exact ? 0 : std::max(rounding_of(dtype), of_text);
+    const double own = as_stated(op_type, operand.slot, *number);
+    const std::set<double> stated = stated_in(forms, operations, op_type, *part);
     // A sum with 0 adds nothing to a program that states no term.
     const bool is_neutral = stated.empty() && own == (*part == Part::factor ? 1 : 0);
     const bool is_stated =

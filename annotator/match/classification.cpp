@@ -131,7 +131,7 @@ bool Classification<S>::slices_all(const StructureNode<S>& node) const {
 // Returns true for Add(product, vector).
 template <Side S>
 bool Classification<S>::adds_bias(const StructureNode<S>& node) {
-  if (node.op_type != "Add" || node.inputs.size() != 2) return false;
+  if (node.op_class != op_class("Add") || node.inputs.size() != 2) return false;
   for (int side = 0; side < 2; ++side) {
     const Value data = node.inputs[side], bias = node.inputs[1 - side];
     if (!data.exists() || !bias.exists() || !s_.values[bias].constant || s_.values[data].constant) continue;
@@ -158,7 +158,7 @@ bool Classification<S>::is_product_result(Value value) {
 // operator.
 template <Side S>
 bool Classification<S>::gates_itself(const StructureNode<S>& node) {
-  if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
+  if (node.op_class != op_class("Mul") || node.inputs.size() != 2) return false;
   for (int side = 0; side < 2; ++side) {
     const Value data = node.inputs[side];
     Value gate = node.inputs[1 - side];

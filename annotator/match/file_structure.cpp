@@ -5,8 +5,10 @@
 #include <bit>
 #include <cstring>
 #include <string>
+#include <unordered_set>
 
 #include "annotator/match/attribute_digest.h"
+#include "annotator/match/quantized_operands.h"
 #include "annotator/onnx_file/called_functions.h"
 #include "annotator/onnx_file/release_part.h"
 #include "annotator/onnx_file/wire_in.h"
@@ -191,7 +193,7 @@ class Builder {
     entry.domain = node.domain;
     entry.name = node.name;
     entry.source = sources_.at(&node);
-    for (const std::string_view input : node.inputs) entry.inputs.push_back(resolve(names, input));
+    add_inputs(node, entry, names);
     for (const std::string_view output : node.outputs) entry.outputs.push_back(resolve(names, output));
     entry.attributes = digest_attributes(node, entry.padding);
     entry.states_activation =
@@ -208,6 +210,33 @@ class Builder {
     if (node.op_type == "Constant" && !node.outputs.empty()) add_constant(node, entry.outputs.front());
     for (const OnnxGraph& body : node.subgraphs) add_body(body, node, entry, names, depth);
     s().add_node(std::move(entry));
+  }
+
+  // Scales and zero points are no operands: an operator on quantised values has the inputs of the plain operator.
+  void add_inputs(const OnnxNode& node, StructureNode<S>& entry, Names& names) {
+    const auto operands = quantized_operands(node.op_type, node.inputs.size());
+    if (operands.empty()) {
+      for (const std::string_view input : node.inputs) entry.inputs.push_back(resolve(names, input));
+    }
+    for (const QuantizedOperand& operand : operands) {
+      entry.inputs.push_back(resolve(names, node.inputs[operand.value]));
+      if (operand.scale == QuantizedOperand::none) continue;
+      const Value scale = resolve(names, node.inputs[operand.scale]), zero = resolve(names, node.inputs[operand.zero]);
+      dequantize_number(entry.inputs[entry.inputs.size() - 1], scale, zero);
+    }
+  }
+
+  StructureTensor* single_number(Value value) {
+    const auto tensor = value.exists() ? s().values[value].tensor : TensorIndex<S>();
+    return tensor.exists() && s().tensors[tensor].single ? &s().tensors[tensor] : nullptr;
+  }
+
+  // Replaces the integer of a quantised constant by the number that it stands for, once.
+  void dequantize_number(Value value, Value scale, Value zero) {
+    StructureTensor *stored = single_number(value), *factor = single_number(scale), *offset = single_number(zero);
+    if (stored == nullptr || factor == nullptr || offset == nullptr) return;
+    if (!dequantized_.insert(static_cast<std::int32_t>(value.number())).second) return;
+    stored->number = (stored->number - offset->number) * factor->number;
   }
 
   void add_constant(const OnnxNode& node, Value value) {
@@ -342,6 +371,7 @@ class Builder {
   FlatMap<const OnnxNode*, FileNodeIndex> sources_;
   std::vector<const OnnxFunction*> calls_;
   std::size_t call_count_ = 0;
+  std::unordered_set<std::int32_t> dequantized_;  // values of quantised constants
 };
 
 }  // namespace

@@ -59,6 +59,20 @@ TEST_F(MatchStructure, ClassifiesNodes) {
   EXPECT_EQ(kind.at("Flatten"), NodeKind::transparent);
 }
 
+TEST_F(MatchStructure, ScalesAndZeroPointsAreNoOperands) {
+  read(R"(<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
+    g (int8[2,3] x) => (int8[2,4] y)
+      <int8[3,4] w = {1,2,3,4,5,6,7,8,9,10,11,12}, int8[4] b = {1,2,3,4}, int8 h = {12}, float s = {0.25}, int8 z = {10}> {
+      m = QLinearMatMul(x, s, z, w, s, z, s, z)
+      a = com.microsoft.QLinearAdd(m, s, z, b, s, z, s, z)
+      y = com.microsoft.QLinearMul(a, s, z, h, s, z, s, z)
+    })");
+  EXPECT_EQ(kinds().at("QLinearAdd"), NodeKind::transparent);  // the bias of the product
+  const auto& product = file.structure.nodes[ForeignNode(2)];
+  ASSERT_EQ(product.inputs.size(), 2U);
+  EXPECT_EQ(file.structure.tensors[file.structure.root_tensor(product.inputs[1])].number, 0.5);
+}
+
 TEST_F(MatchStructure, SkipsRearrangements) {
   const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[2,3] x) => (float[3,2] y) { a = Relu(x) t = Transpose(a) i = Identity(t) y = Neg(i) })")

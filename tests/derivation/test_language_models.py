@@ -406,3 +406,12 @@ def test_products_that_may_round_their_input_are_accounted_for_and_say_so(files,
     onnx.save(model, tmp_path / "rounding.onnx")
     nodes = attest(files, tmp_path / "rounding.onnx", 0)["nodes"]
     assert [each["name"] for each in nodes if "int8" in each.get("remark", "")] == [product.name]
+
+
+@pytest.mark.parametrize("form", ["separate", "masked"])
+def test_an_attention_of_turned_queries_and_plain_keys_is_named(files, form, tmp_path):
+    model = onnx.load(files.path(form))
+    keep_a_key_unturned(model.graph)
+    onnx.save(model, tmp_path / "changed.onnx")
+    predicate = attest(files, tmp_path / "changed.onnx", 1)
+    assert "Attention" in [each["op_type"] for each in predicate["nodes"] if each["verdict"] == "unaccounted"]

@@ -66,11 +66,27 @@ class EqualBiases(nn.Module):
         return self.layers(x)
 
 
+class Repeated(nn.Module):
+    """A layer that is called several times, with equal operations and numbers in its activation."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.norm = nn.Linear(16, 32), nn.Linear(32, 16), nn.LayerNorm(16)
+
+    def forward(self, x):
+        for _ in range(3):
+            y = self.first(x)
+            gate = 1.0 + torch.tanh(0.7978845608 * (y + 0.044715 * torch.pow(y, 3.0)))
+            x = self.norm(self.second(0.5 * y * gate) + x)
+        return x
+
+
 def image():
     return torch.randn(1, 3, 12, 12)
 
 
-INPUTS = {Activations: image, UnequalChannels: image, EqualBiases: image, Embedded: lambda: torch.randint(0, 50, (2, 9))}
+INPUTS = {Activations: image, UnequalChannels: image, EqualBiases: image, Embedded: lambda: torch.randint(0, 50, (2, 9)),
+          Repeated: lambda: torch.randn(2, 5, 16)}
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +111,7 @@ def quantised(tmp_path_factory):
 
 
 CASES = [(Activations, "static"), (Activations, "static_operators"), (UnequalChannels, "dynamic"), (UnequalChannels, "static"),
-         (Embedded, "dynamic"), (EqualBiases, "static")]
+         (Embedded, "dynamic"), (EqualBiases, "static"), (Repeated, "static_operators")]
 
 
 @pytest.mark.parametrize("kind, tool", CASES)
@@ -140,3 +156,15 @@ def test_a_bias_of_another_number_is_found(quantised, tmp_path):
     bias.CopyFrom(numpy_helper.from_array(numbers, bias.name))
     onnx.save(model, tmp_path / "changed.onnx")
     assert bias.name in unaccounted(attest(tmp_path / "changed.onnx", files, code=1))[0]
+
+
+def test_exchanged_operands_of_quantised_sums_and_products_are_found(quantised, tmp_path):
+    files = quantised(Repeated, "static_operators")
+    constants = set(models.numbers_of(files.path))
+    for op_type in ("QLinearAdd", "QLinearMul"):
+        model = onnx.load(files.path)
+        first, second = [node for node in model.graph.node if node.op_type == op_type and node.input[3] in constants][:2]
+        first.input[3:6], second.input[3:6] = second.input[3:6], first.input[3:6]
+        onnx.save(model, tmp_path / "changed.onnx")
+        tensors, nodes = unaccounted(attest(tmp_path / "changed.onnx", files, code=1))
+        assert {first.name, second.name} & set(nodes) or {first.input[3], second.input[3]} & set(tensors)
