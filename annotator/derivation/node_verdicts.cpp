@@ -156,6 +156,7 @@ NodeFinding judged(std::size_t number, NodeVerdict of_size, const PlacedFile& fi
     finding.remark = checks.difference(number);
     finding.verdict = NodeVerdict::operation;
   }
+  if (finding.remark.empty()) finding.remark = checks.other_numbers(number);
   if (file.written.unread.contains(number)) finding.remark = "has inputs or attributes that are not compared";
   if (!finding.remark.empty() || is_opaque(node, file.model)) finding.verdict = NodeVerdict::unaccounted;
   if (finding.verdict == NodeVerdict::unaccounted && finding.remark.empty())
@@ -211,7 +212,7 @@ void refuse_readings(const FileTensors& tensors, const std::vector<ProgramForm>&
 // As node_findings(), for a file that is written out.
 std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const WrittenOut& written,
                                      const Program& program, const std::vector<ProgramForm>& forms,
-                                     const FileTensors& tensors, Contents& contents,
+                                     const Weights& weights, const FileTensors& tensors, Contents& contents,
                                      std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const match::Reference reference = match::make_reference(program, opset_of(model));
@@ -226,8 +227,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring, cuts, repetitions)
                             .run(report, size_verdicts, model.graph, written);
   const FileWiring wires(nodes, model.graph, written, wiring, tensors, placement.placed);
-  const PlacedFile file{model,       written,    nodes,  forms, reference,   tensors,   contents,
-                        derivations, operations, wiring, cuts,  repetitions, placement, wires};
+  const PlacedFile file{model,      written, nodes, forms,       reference, tensors, contents, derivations,
+                        operations, wiring,  cuts,  repetitions, placement, wires,   program,  weights};
   NodeChecks checks(file);
   std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -257,13 +258,15 @@ void merge(NodeFinding& whole, const NodeFinding& part) {
 }  // namespace
 
 std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
-                                       const std::vector<ProgramForm>& forms, const FileTensors& tensors,
-                                       Contents& contents, std::vector<Derivation>& derivations,
-                                       std::vector<std::string>& differences) {
+                                       const std::vector<ProgramForm>& forms, const Weights& weights,
+                                       const FileTensors& tensors, Contents& contents,
+                                       std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
   const WrittenOut written = write_out(model);
-  if (!written.model) return findings_of(model, written, program, forms, tensors, contents, derivations, differences);
+  if (!written.model)
+    return findings_of(model, written, program, forms, weights, tensors, contents, derivations, differences);
   const FileTensors parts(*written.model);
-  const auto of_parts = findings_of(*written.model, written, program, forms, parts, contents, derivations, differences);
+  const auto of_parts =
+      findings_of(*written.model, written, program, forms, weights, parts, contents, derivations, differences);
   std::vector<NodeFinding> findings(onnx_file::all_nodes(model.graph).size(), NodeFinding{NodeVerdict::size});
   for (std::size_t i = 0; i < of_parts.size(); ++i) merge(findings[written.nodes[i]], of_parts[i]);
   return findings;
