@@ -103,6 +103,8 @@ const TensorData* TrialRun::value(std::string_view name) {
   const TensorNumber tensor = file_.tensors.find(name);
   if (tensor == no_tensor) return nullptr;
   auto& known = values_[name];
+  // Nothing is known of the result of a tensor that has a remark of its own.
+  if (file_.derivations[static_cast<std::size_t>(tensor)].verdict == Verdict::unaccounted) return nullptr;
   const std::int64_t count = element_count(file_.tensors[tensor].tensor->dims);
   if (count >= 0 && count <= most_tried_elements) known = in_single(file_.contents.data(file_.tensors[tensor]));
   return known ? &*known : nullptr;
