@@ -1,7 +1,6 @@
 #include "annotator/derivation/node_checks.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "annotator/derivation/attribute_fit.h"
 #include "annotator/derivation/operator_fit.h"
@@ -161,12 +160,6 @@ bool NodeChecks::may_cut(const OnnxNode& quantiser, double least, double largest
     const bool cuts = least < bounds.first || largest > bounds.second;
     return cuts && saturation_.is_within(quantiser, bounds);
   });
-}
-
-std::vector<std::string> NodeChecks::other_outputs() {
-  auto all = recurrent_.other_outputs(file_.model.graph);
-  std::ranges::copy(trial_.other_outputs(), std::back_inserter(all));
-  return all;
 }
 
 std::set<std::size_t> NodeChecks::nodes_of_equal_masks() {

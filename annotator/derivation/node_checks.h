@@ -71,9 +71,9 @@ class NodeChecks {
   // Returns the nodes that only serve masks of attentions which hide what the program's hide.
   std::set<std::size_t> nodes_of_equal_masks();
   // Returns the outputs that hold other results than those of the program.
-  std::vector<std::string> other_outputs();
-  // Returns how the numbers that a node computes differ from the program's (trial_run.h).
-  std::string other_numbers(std::size_t node) const { return trial_.difference(node); }
+  std::vector<std::string> other_outputs() { return recurrent_.other_outputs(file_.model.graph); }
+  // Returns the values with other numbers than the program's (trial_run.h).
+  const std::vector<TrialRun::Difference>& other_numbers() const { return trial_.differences(); }
 
  private:
   using Check = std::string (NodeChecks::*)(std::size_t node);

@@ -156,7 +156,6 @@ NodeFinding judged(std::size_t number, NodeVerdict of_size, const PlacedFile& fi
     finding.remark = checks.difference(number);
     finding.verdict = NodeVerdict::operation;
   }
-  if (finding.remark.empty()) finding.remark = checks.other_numbers(number);
   if (file.written.unread.contains(number)) finding.remark = "has inputs or attributes that are not compared";
   if (!finding.remark.empty() || is_opaque(node, file.model)) finding.verdict = NodeVerdict::unaccounted;
   if (finding.verdict == NodeVerdict::unaccounted && finding.remark.empty())
@@ -171,6 +170,24 @@ void accept_masks(const PlacedFile& file, NodeChecks& checks, std::vector<NodeFi
     if (is_opaque(*file.nodes[i], file.model)) continue;
     findings[i].remark.clear();
     if (findings[i].verdict == NodeVerdict::unaccounted) findings[i].verdict = NodeVerdict::operation;
+  }
+}
+
+// Makes the nodes unaccounted at which numbers become others, unless an unaccounted node explains it.
+void compare_numbers(const NodeChecks& checks, std::vector<NodeFinding>& findings,
+                     std::vector<std::string>& differences) {
+  std::vector<const TrialRun::Difference*> unexplained;
+  for (const TrialRun::Difference& each : checks.other_numbers()) {
+    const bool is_explained = std::ranges::any_of(
+        each.between, [&](std::size_t node) { return findings[node].verdict == NodeVerdict::unaccounted; });
+    if (!is_explained) unexplained.push_back(&each);
+  }
+  for (const TrialRun::Difference* each : unexplained) {
+    for (const std::size_t node : each->nodes) {
+      findings[node].verdict = NodeVerdict::unaccounted;
+      if (findings[node].remark.empty()) findings[node].remark = each->remark;
+    }
+    if (!each->output.empty()) differences.push_back(each->output);
   }
 }
 
@@ -237,6 +254,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
     findings.back().modules = modules_of(placement.placed[i], found, reference);
   }
   accept_masks(file, checks, findings);
+  compare_numbers(checks, findings, differences);
   compare_results(file, checks, differences);
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
   refuse_readings(tensors, forms, derivations);

@@ -87,11 +87,6 @@ TrialRun::TrialRun(TriedFile file) : file_(std::move(file)), tolerance_(toleranc
   explain();
 }
 
-std::string TrialRun::difference(std::size_t node) const {
-  const auto found = remarks_.find(node);
-  return found == remarks_.end() ? "" : found->second;
-}
-
 void TrialRun::keep(std::string_view name, TensorData data) {
   if (name.empty() || data.element_count() > most_tried_elements || !data.bytes.in_memory()) return;
   bytes_ += data.bytes.size();
@@ -205,7 +200,7 @@ const TrialProgram::Product* TrialRun::chosen(const std::vector<const Product*>&
       if (each->operand != nullptr && are_near(*own, *each->operand, tolerance_)) return each;
     }
   }
-  if (is_known) others_.emplace(operand, "reads other numbers than in the program");
+  if (is_known) others_.emplace(operand, false);
   return all.size() == 1 ? all[0] : nullptr;
 }
 
@@ -311,7 +306,7 @@ void TrialRun::compare_outputs() {
     const TensorData* const theirs = program_->value(expected[result++]);
     const TensorData* const own = value(output.name);
     if (own == nullptr || theirs == nullptr || !has_same_count(*own, *theirs)) continue;
-    if (!are_near(*own, *theirs, tolerance_)) others_.emplace(output.name, "");
+    if (!are_near(*own, *theirs, tolerance_)) others_[output.name] = true;
   }
 }
 
@@ -329,34 +324,38 @@ void TrialRun::explain() {
              return are_near(*own, *each, tolerance_);
            });
   };
-  for (const auto& [name, remark] : others_) {
-    // Follows the values that no step of the program has, back to the nodes that read such as it has.
-    std::set<const OnnxNode*> seen, found;
-    std::vector<std::string_view> open = {name};
-    while (!open.empty()) {
-      const OnnxNode* const maker = file_.tensors.producer(open.back());
-      open.pop_back();
-      if (maker == nullptr || !seen.insert(maker).second) continue;
-      bool is_first = true;
-      for (const std::string_view input : maker->inputs) {
-        if (!computed_.contains(input) || agrees(input)) continue;
-        is_first = false;
-        open.push_back(input);
-      }
-      if (is_first) found.insert(maker);
-    }
-    for (const OnnxNode* each : found)
-      remarks_.emplace(numbers_.at(each), "computes numbers that the program does not compute from the same ones");
-    if (remark.empty()) {
-      outputs_.push_back("the output '" + printable(name) +
-                         "' has other numbers than the program computes from the same ones");
-      continue;
-    }
-    for (const OnnxNode* reader : file_.tensors.readers(name)) {
-      if (found.empty() && product_kind(reader->op_type) != ProductKind::none)
-        remarks_.emplace(numbers_.at(reader), remark);
-    }
+  for (const auto& [name, is_output] : others_) {
+    differences_.push_back(explained(name, agrees));
+    if (is_output)
+      differences_.back().output =
+          "the output '" + printable(name) + "' has other numbers than the program computes from the same ones";
   }
+}
+
+TrialRun::Difference TrialRun::explained(std::string_view name,
+                                         const std::function<bool(std::string_view)>& agrees) const {
+  Difference difference{.remark = "computes numbers that the program does not compute from the same ones"};
+  // Follows the values that no step of the program has, back to the nodes that read such as it has.
+  std::vector<std::string_view> open = {name};
+  while (!open.empty()) {
+    const OnnxNode* const maker = file_.tensors.producer(open.back());
+    open.pop_back();
+    if (maker == nullptr || !difference.between.insert(numbers_.at(maker)).second) continue;
+    bool is_first = true;
+    for (const std::string_view input : maker->inputs) {
+      if (!computed_.contains(input) || agrees(input)) continue;
+      is_first = false;
+      open.push_back(input);
+    }
+    if (is_first) difference.nodes.insert(numbers_.at(maker));
+  }
+  if (!difference.nodes.empty()) return difference;
+  // An input of the file, read by a product in place of what the program reads.
+  difference.remark = "reads other numbers than in the program";
+  for (const OnnxNode* reader : file_.tensors.readers(name)) {
+    if (product_kind(reader->op_type) != ProductKind::none) difference.nodes.insert(numbers_.at(reader));
+  }
+  return difference;
 }
 
 }  // namespace whence::derivation

@@ -49,10 +49,14 @@ class TrialRun {
  public:
   explicit TrialRun(TriedFile file);
 
-  // Returns how the numbers that a node computes or reads differ from the program's; "" if nothing is known.
-  std::string difference(std::size_t node) const;
-  // Returns the outputs with other numbers than the program's, if no node explains it.
-  std::vector<std::string> other_outputs() const { return outputs_; }
+  // A value with other numbers than the program's: the nodes at which they become others, and all nodes between these
+  // and the value.
+  struct Difference {
+    std::set<std::size_t> nodes = {}, between = {};
+    std::string remark = {};  // of the nodes
+    std::string output = {};  // what is said of an output; "" for what a product reads
+  };
+  const std::vector<Difference>& differences() const { return differences_; }
 
  private:
   using Product = TrialProgram::Product;
@@ -74,17 +78,17 @@ class TrialRun {
   void add_result(const onnx_file::OnnxNode& node, const Product& product, const Placed& place);
   std::optional<TensorData> packed_sums(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t slot);
   void compare_outputs();
-  // Finds the nodes at which the numbers become others.
+  // Adds a difference for each value with other numbers.
   void explain();
+  Difference explained(std::string_view name, const std::function<bool(std::string_view)>& agrees) const;
 
   TriedFile file_;
   std::unique_ptr<TrialProgram> program_;
   std::map<const onnx_file::OnnxNode*, std::size_t> numbers_;
   std::map<std::string_view, std::optional<TensorData>> values_;
-  std::set<std::string_view> computed_;             // from inputs or made-up results
-  std::map<std::string_view, std::string> others_;  // values with other numbers, and how it is said of their reader
-  std::map<std::size_t, std::string> remarks_;      // by node
-  std::vector<std::string> outputs_;
+  std::set<std::string_view> computed_;      // from inputs or made-up results
+  std::map<std::string_view, bool> others_;  // values with other numbers; true: outputs
+  std::vector<Difference> differences_;
   double tolerance_ = 0;
   std::uint64_t bytes_ = 0;
 };
