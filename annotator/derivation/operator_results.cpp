@@ -40,7 +40,6 @@ const ActivationRow* activation_of(std::string_view op_type) {
   static const std::map<std::string_view, ActivationRow> rows = {
       {"Celu", {[](double x, double a, double) { return x > 0 ? x : a * std::expm1(x / a); }, 1}},
       {"Elu", {[](double x, double a, double) { return x > 0 ? x : a * std::expm1(x); }, 1}},
-      {"FastGelu", {[](double x, double, double) { return tanh_gelu(x); }}},
       {"HardSigmoid", {[](double x, double a, double b) { return std::clamp(a * x + b, 0.0, 1.0); }, 0.2, 0.5}},
       {"HardSwish", {[](double x, double, double) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }}},
       {"LeakyRelu", {[](double x, double a, double) { return x < 0 ? a * x : x; }, 0.01}},
@@ -75,6 +74,19 @@ Results gelu(const GraphNode& node, const Constants& inputs) {
   if (!x || inputs.size() != 1) return std::nullopt;
   const bool is_tanh = text_attribute(node, "approximate", "none") == "tanh";
   for (double& element : x->all) element = is_tanh ? tanh_gelu(element) : exact_gelu(element);
+  return one(std::move(x));
+}
+
+// BiasGelu and FastGelu of ONNX Runtime: the second input, if there is one, is added first.
+Results biased_gelu(const GraphNode& node, const Constants& inputs) {
+  GraphNode add;
+  add.op_type = "Add";
+  add.outputs = {0};
+  const bool has_bias = inputs.size() > 1 && inputs[1] != nullptr;
+  const auto sum = has_bias ? evaluate_small(add, {inputs[0], inputs[1]}) : std::optional(*inputs[0]);
+  auto x = sum ? numbers_of({&*sum}, 0) : std::nullopt;
+  if (!x) return std::nullopt;
+  for (double& element : x->all) element = node.op_type == "FastGelu" ? tanh_gelu(element) : exact_gelu(element);
   return one(std::move(x));
 }
 
@@ -330,7 +342,9 @@ const std::map<std::string_view, Compute>& computed() {
       {"ArgMin", chosen},
       {"AveragePool", pool},
       {"BatchNormalization", batch_norm},
+      {"BiasGelu", biased_gelu},
       {"DequantizeLinear", dequantised},
+      {"FastGelu", biased_gelu},
       {"Gelu", gelu},
       {"GlobalAveragePool", pool},
       {"GlobalMaxPool", pool},

@@ -91,7 +91,7 @@ def removed_function(honest: Honest) -> Change | None:
     node = _choose(honest, lambda node: node.op_type in FUNCTIONS and not _is_output(honest, node))
     if node is None:
         return None
-    change = _change(honest, node, "removed")
+    change = _change_of_readers(honest, node, "removed")
     _read_instead(honest, node.output[0], node.input[0])
     return change
 
@@ -112,7 +112,7 @@ def _added(honest: Honest, op_type: str, numbers: list[np.ndarray], text: str) -
     if node is None:
         return None
     value, name = node.output[0], f"added_{len(honest.model.graph.node)}"
-    change = _change(honest, node, text)
+    change = _change_of_readers(honest, node, text)
     _read_instead(honest, value, name)
     added = helper.make_node(op_type, [value, *(_add(honest, each) for each in numbers)], [name], name=name)
     honest.model.graph.node.insert(list(honest.model.graph.node).index(node) + 1, added)
@@ -164,6 +164,12 @@ def _change(honest: Honest, node: NodeProto, text: str) -> Change:
     rows = _rows(honest)
     modules = set(_modules(rows, [node.name])) or set(_modules(rows, names))
     return Change(f"{text} {node.op_type} {node.name}", frozenset(names), frozenset(modules))
+
+
+def _change_of_readers(honest: Honest, node: NodeProto, text: str) -> Change:
+    """Returns a change of what the readers of a node read, which belong to other modules."""
+    change = _change(honest, node, text)
+    return Change(change.text, change.names, change.modules | frozenset(_modules(_rows(honest), change.names)))
 
 
 def _modules(rows: dict[str, dict], names: list[str] | set[str]) -> Iterator[str]:
