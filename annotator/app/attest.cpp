@@ -134,8 +134,8 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
   const auto nodes = onnx_file::all_nodes(file.model->graph);
   std::vector<derivation::NodeFinding> found(nodes.size());
   if (file.program) {
-    found = derivation::node_findings(*file.model, *file.program, file.forms, *file.tensors, *file.contents,
-                                      file.derivations, report.differences);
+    found = derivation::node_findings(*file.model, *file.program, file.forms, *file.weights, *file.tensors,
+                                      *file.contents, file.derivations, report.differences);
   }
   const NodeModules modules(nodes, found);
   for (std::size_t i = 0; i < file.derivations.size(); ++i) {

@@ -152,6 +152,7 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
       derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr, facts);
   file.absent = absent_parameters(*file.tensors, file.derivations, weights);
   if (file.program) note_effects(*file.program, file.forms, file.absent);
+  file.weights = std::make_unique<const derivation::Weights>(std::move(weights));
   return file;
 }
 

@@ -28,7 +28,9 @@ struct DerivedFile {
   std::unique_ptr<derivation::Contents> contents;
   std::vector<derivation::Derivation> derivations;  // in the order of `tensors`
   std::vector<AbsentParameter> absent;
-  std::string prefix;                          // of the checkpoint, removed from the names of the program's parameters
+  std::string prefix;  // of the checkpoint, removed from the names of the program's parameters
+  std::unique_ptr<const derivation::Weights>
+      weights;                                 // the checkpoint; null for a file that is read with its statement
   std::optional<Program> program;              // of the sidecar, if there is one
   std::vector<derivation::ProgramForm> forms;  // of the program
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -55,6 +56,11 @@ class FileWiring {
   std::vector<std::int32_t> certain_makers_of(std::string_view value) const {
     const Source source = source_of(value);
     return source.is_certain ? source.operations : std::vector<std::int32_t>();
+  }
+  // Returns the input of the program that an input of the file is; nullopt for caches.
+  std::optional<std::size_t> input_of(std::string_view name) const {
+    const auto found = inputs_.find(name);
+    return found == inputs_.end() ? std::nullopt : std::optional(found->second);
   }
   // Returns the operations of a node; empty if they are unknown or uncertain.
   std::vector<std::int32_t> certain_operations_of(const onnx_file::OnnxNode& node) const {

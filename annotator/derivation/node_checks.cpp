@@ -1,5 +1,7 @@
 #include "annotator/derivation/node_checks.h"
 
+#include <algorithm>
+
 #include "annotator/derivation/attribute_fit.h"
 #include "annotator/derivation/operator_fit.h"
 #include "annotator/derivation/packed_products.h"
@@ -18,6 +20,18 @@ int opset_of(const onnx_file::OnnxSummary& model) {
   return 0;
 }
 
+namespace {
+
+std::vector<std::pair<double, double>> all_bounds(const OperationForms& operations) {
+  std::set<std::pair<double, double>> all;
+  for (const std::int32_t operation : operations.computing()) {
+    if (const auto bounds = bounds_of(operations, operation)) all.insert(*bounds);
+  }
+  return {all.begin(), all.end()};
+}
+
+}  // namespace
+
 NodeChecks::NodeChecks(const PlacedFile& file)
     : file_(file),
       attentions_(file.forms),
@@ -30,7 +44,13 @@ NodeChecks::NodeChecks(const PlacedFile& file)
       products_(product_chains(file.forms), file.tensors, file.derivations, file.contents),
       surplus_(file.nodes, file.placement.placed, file.operations, file.tensors),
       wholes_(file.nodes, file.placement.placed, file.operations, file.tensors, file.derivations),
-      recurrent_(file.nodes, file.placement.placed, file.tensors, file.derivations, file.contents, file.forms) {
+      recurrent_(file.nodes, file.placement.placed, file.tensors, file.derivations, file.contents, file.forms),
+      bounds_(all_bounds(file.operations)),
+      trial_({file.model.graph, file.written, file.nodes, file.tensors, file.contents, file.derivations, file.placement,
+              file.wires, file.wiring, file.program, file.weights,
+              [this](const OnnxNode& quantiser, double least, double largest) {
+                return may_cut(quantiser, least, largest);
+              }}) {
   operands_.products = [this](std::string_view value) {
     return products_before(value, file_.tensors, file_.placement.packed,
                            [this](const OnnxNode& node) { return file_.wires.certain_operations_of(node); });
@@ -133,6 +153,13 @@ std::string NodeChecks::other_layer(std::size_t node) { return recurrent_.differ
 bool NodeChecks::is_saturated(const OnnxNode& quantiser, std::int32_t operation) const {
   const auto bounds = bounds_of(file_.operations, operation);
   return bounds && saturation_.is_within(quantiser, *bounds);
+}
+
+bool NodeChecks::may_cut(const OnnxNode& quantiser, double least, double largest) const {
+  return std::ranges::any_of(bounds_, [&](const std::pair<double, double>& bounds) {
+    const bool cuts = least < bounds.first || largest > bounds.second;
+    return cuts && saturation_.is_within(quantiser, bounds);
+  });
 }
 
 std::set<std::size_t> NodeChecks::nodes_of_equal_masks() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "annotator/derivation/attention_fit.h"
@@ -24,6 +25,7 @@
 #include "annotator/derivation/repetitions.h"
 #include "annotator/derivation/row_fit.h"
 #include "annotator/derivation/saturation.h"
+#include "annotator/derivation/trial_run.h"
 #include "annotator/derivation/whole_operators.h"
 #include "annotator/derivation/wiring.h"
 #include "annotator/derivation/written_out.h"
@@ -48,6 +50,8 @@ struct PlacedFile {
   const Repetitions& repetitions;
   const Placement& placement;
   const FileWiring& wires;
+  const Program& program;
+  const Weights& weights;
 };
 
 class NodeChecks {
@@ -66,8 +70,10 @@ class NodeChecks {
   bool is_saturated(const onnx_file::OnnxNode& quantiser, std::int32_t operation) const;
   // Returns the nodes that only serve masks of attentions which hide what the program's hide.
   std::set<std::size_t> nodes_of_equal_masks();
-  // Returns the outputs that hold other results of recurrent layers than those of the program.
+  // Returns the outputs that hold other results than those of the program.
   std::vector<std::string> other_outputs() { return recurrent_.other_outputs(file_.model.graph); }
+  // Returns the values with other numbers than the program's (trial_run.h).
+  const std::vector<TrialRun::Difference>& other_numbers() const { return trial_.differences(); }
 
  private:
   using Check = std::string (NodeChecks::*)(std::size_t node);
@@ -86,6 +92,8 @@ class NodeChecks {
   std::string one_too_many(std::size_t node);
   std::string part_of_operator(std::size_t node);
   std::string other_layer(std::size_t node);
+  // Returns true if integers of the quantiser end where any operation cuts off numbers between these.
+  bool may_cut(const onnx_file::OnnxNode& quantiser, double least, double largest) const;
 
   const onnx_file::OnnxNode& node_of(std::size_t node) const { return *file_.nodes[node]; }
   const std::vector<std::int32_t>& own(std::size_t node) const { return file_.placement.placed[node].operations; }
@@ -104,6 +112,8 @@ class NodeChecks {
   Surplus surplus_;
   WholeOperators wholes_;
   RecurrentFit recurrent_;
+  std::vector<std::pair<double, double>> bounds_;  // at which operations cut off numbers
+  TrialRun trial_;
 };
 
 // Returns the version of ONNX's operators that a model states; 0 if it states none.

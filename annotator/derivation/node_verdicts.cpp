@@ -202,6 +202,24 @@ void accept_weights(const PlacedFile& file, const Program& program, std::vector<
   }
 }
 
+// Makes the nodes unaccounted at which numbers become others, unless an unaccounted node explains it.
+void compare_numbers(const NodeChecks& checks, std::vector<NodeFinding>& findings,
+                     std::vector<std::string>& differences) {
+  std::vector<const TrialRun::Difference*> unexplained;
+  for (const TrialRun::Difference& each : checks.other_numbers()) {
+    const bool is_explained = std::ranges::any_of(
+        each.between, [&](std::size_t node) { return findings[node].verdict == NodeVerdict::unaccounted; });
+    if (!is_explained) unexplained.push_back(&each);
+  }
+  for (const TrialRun::Difference* each : unexplained) {
+    for (const std::size_t node : each->nodes) {
+      findings[node].verdict = NodeVerdict::unaccounted;
+      if (findings[node].remark.empty()) findings[node].remark = each->remark;
+    }
+    if (!each->output.empty()) differences.push_back(each->output);
+  }
+}
+
 // Adds the outputs that hold other results, and the operations for which nothing stands.
 void compare_results(const PlacedFile& file, NodeChecks& checks, std::vector<std::string>& differences) {
   compare_outputs(file.model.graph, file.written, file.wiring, file.wires, differences);
@@ -240,7 +258,7 @@ void refuse_readings(const FileTensors& tensors, const std::vector<ProgramForm>&
 // As node_findings(), for a file that is written out.
 std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const WrittenOut& written,
                                      const Program& program, const std::vector<ProgramForm>& forms,
-                                     const FileTensors& tensors, Contents& contents,
+                                     const Weights& weights, const FileTensors& tensors, Contents& contents,
                                      std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const match::Reference reference = match::make_reference(program, opset_of(model));
@@ -255,8 +273,8 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   Placement placement = Placing(nodes, reference, tensors, derivations, operations, wiring, cuts, repetitions)
                             .run(report, size_verdicts, model.graph, written);
   const FileWiring wires(nodes, model.graph, written, wiring, tensors, placement.placed);
-  const PlacedFile file{model,       written,    nodes,  forms, reference,   tensors,   contents,
-                        derivations, operations, wiring, cuts,  repetitions, placement, wires};
+  const PlacedFile file{model,      written, nodes, forms,       reference, tensors, contents, derivations,
+                        operations, wiring,  cuts,  repetitions, placement, wires,   program,  weights};
   NodeChecks checks(file);
   std::vector<NodeFinding> findings;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -267,6 +285,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   accept_masks(file, checks, findings);
   accept_steps(file, program, findings);
   accept_weights(file, program, findings);
+  compare_numbers(checks, findings, differences);
   compare_results(file, checks, differences);
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);
   refuse_readings(tensors, forms, derivations);
@@ -288,13 +307,15 @@ void merge(NodeFinding& whole, const NodeFinding& part) {
 }  // namespace
 
 std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
-                                       const std::vector<ProgramForm>& forms, const FileTensors& tensors,
-                                       Contents& contents, std::vector<Derivation>& derivations,
-                                       std::vector<std::string>& differences) {
+                                       const std::vector<ProgramForm>& forms, const Weights& weights,
+                                       const FileTensors& tensors, Contents& contents,
+                                       std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
   const WrittenOut written = write_out(model);
-  if (!written.model) return findings_of(model, written, program, forms, tensors, contents, derivations, differences);
+  if (!written.model)
+    return findings_of(model, written, program, forms, weights, tensors, contents, derivations, differences);
   const FileTensors parts(*written.model);
-  const auto of_parts = findings_of(*written.model, written, program, forms, parts, contents, derivations, differences);
+  const auto of_parts =
+      findings_of(*written.model, written, program, forms, weights, parts, contents, derivations, differences);
   std::vector<NodeFinding> findings(onnx_file::all_nodes(model.graph).size(), NodeFinding{NodeVerdict::size});
   for (std::size_t i = 0; i < of_parts.size(); ++i) merge(findings[written.nodes[i]], of_parts[i]);
   return findings;

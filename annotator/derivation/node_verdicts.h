@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "annotator/derivation/derive.h"
+#include "annotator/derivation/weights.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/program.h"
 
@@ -32,8 +33,8 @@ struct NodeFinding {
 // operations that read it becomes unaccounted. Adds what differs in the results of both to `differences`. Throws the
 // errors of match_model().
 std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, const Program& program,
-                                       const std::vector<ProgramForm>& forms, const FileTensors& tensors,
-                                       Contents& contents, std::vector<Derivation>& derivations,
-                                       std::vector<std::string>& differences);
+                                       const std::vector<ProgramForm>& forms, const Weights& weights,
+                                       const FileTensors& tensors, Contents& contents,
+                                       std::vector<Derivation>& derivations, std::vector<std::string>& differences);
 
 }  // namespace whence::derivation

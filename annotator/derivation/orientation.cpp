@@ -34,6 +34,27 @@ std::optional<std::size_t> weight_slot(std::string_view op_type) {
   return second.contains(op_type) ? std::optional<std::size_t>(1) : std::nullopt;
 }
 
+bool convolves(std::string_view op_type) {
+  static const std::set<std::string_view> convolutions = {"Conv", "ConvInteger", "ConvTranspose", "FusedConv",
+                                                          "QLinearConv"};
+  return convolutions.contains(op_type);
+}
+
+// Returns the parameter of which a tensor is a transposed, rounded copy with other axes after the channels; "" for
+// others.
+std::string turned_kernel(const Expression& expression) {
+  constexpr std::size_t channel_axes = 2;
+  if (std::holds_alternative<CastStep>(expression.step) || std::holds_alternative<QuantiseStep>(expression.step))
+    return turned_kernel(expression.inputs.at(0));
+  const auto* const transpose = std::get_if<TransposeStep>(&expression.step);
+  if (transpose == nullptr) return "";
+  bool keeps = true;
+  for (std::size_t i = channel_axes; i < transpose->order.size(); ++i)
+    keeps = keeps && transpose->order[i] == static_cast<std::int64_t>(i);
+  const auto* const parameter = std::get_if<ParameterStep>(&expression.inputs.at(0).step);
+  return keeps || parameter == nullptr ? "" : parameter->name;
+}
+
 // Adds to `found` how products read a value as their second operand.
 void add_readers(const FileTensors& tensors, std::string_view value, bool transposed, int depth,
                  std::set<bool>& found) {
@@ -58,6 +79,11 @@ Orientations::Orientations(const std::vector<ProgramForm>& forms) {
   for (const ProgramForm& form : forms) {
     const graph::Graph& graph = *form.graph;
     for (const graph::GraphNode& node : graph.nodes) {
+      if (!node.removed && convolves(node.op_type) && node.inputs.size() > 1) {
+        const graph::Initializer* const kernel = graph.initializer(node.inputs[1]);
+        if (kernel != nullptr && kernel->parameter && !kernel->rearranged)
+          kernels_.insert(graph.values[static_cast<std::size_t>(kernel->value)].name);
+      }
       if (node.removed || weight_slot(node.op_type) != std::size_t{1} || node.inputs.size() < 2) continue;
       bool transposed = node.int_attribute("transB", 0) != 0;
       graph::GraphValueId value = node.inputs[1];
@@ -82,7 +108,15 @@ Orientations::Orientations(const std::vector<ProgramForm>& forms) {
   }
 }
 
+bool Orientations::has_turned_kernel(const FileTensors& tensors, TensorNumber tensor,
+                                     const Expression& expression) const {
+  const auto uses = tensors.final_uses(tensors[tensor]);
+  const bool is_kernel = std::ranges::any_of(uses, [](const Use& use) { return convolves(use.node->op_type); });
+  return is_kernel && kernels_.contains(turned_kernel(expression));
+}
+
 bool Orientations::is_transposed(const FileTensors& tensors, TensorNumber tensor, const Expression& expression) const {
+  if (has_turned_kernel(tensors, tensor, expression)) return true;
   std::string name;
   const bool transposed = transposes(expression, name);
   const auto expected = transposed_.find(name);

@@ -11,7 +11,7 @@
 namespace whence::derivation {
 namespace {
 
-constexpr int longest = 12;  // a chain of movements
+constexpr int longest_chain = 12;  // a chain of movements
 
 class Search {
  public:
@@ -32,7 +32,7 @@ class Search {
       const graph::Initializer* const bias =
           slot && node.inputs.size() > *slot ? constant(node.inputs[*slot]) : nullptr;
       if (bias != nullptr) chain.bias = name_of(*bias);
-      follow(chain, node.outputs[0], longest);
+      follow(chain, node.outputs[0], longest_chain);
     }
   }
 
@@ -42,7 +42,7 @@ class Search {
 
   // Returns the initializer that a value is, perhaps moved; null for other values.
   const graph::Initializer* constant(graph::GraphValueId id) const {
-    for (int steps = 0; steps < longest && id != graph::no_value; ++steps) {
+    for (int steps = 0; steps < longest_chain && id != graph::no_value; ++steps) {
       if (value(id).initializer >= 0) return &graph_.initializers[static_cast<std::size_t>(value(id).initializer)];
       if (value(id).producer < 0) return nullptr;
       const graph::GraphNode& maker = graph_.nodes[static_cast<std::size_t>(value(id).producer)];

@@ -116,6 +116,8 @@ std::optional<TensorData> transpose(const GraphNode& node, const TensorData& dat
   return transposed(data, {order});
 }
 
+}  // namespace
+
 std::optional<TensorData> evaluate_small(const GraphNode& node, const Constants& inputs) {
   if (!node.domain.empty() || inputs.empty() || inputs[0] == nullptr || node.outputs.size() != 1) return std::nullopt;
   const TensorData& data = *inputs[0];
@@ -128,6 +130,8 @@ std::optional<TensorData> evaluate_small(const GraphNode& node, const Constants&
   if (!shape || element_count(*shape) != data.element_count()) return std::nullopt;
   return TensorData{data.dtype, *shape, data.bytes};
 }
+
+namespace {
 
 // Returns the attributes that evaluation reads.
 std::vector<graph::Attribute> attributes_of(const OnnxNode& node, Contents& contents) {
@@ -161,6 +165,16 @@ std::optional<TensorData> stated_integers(const std::vector<graph::Attribute>& a
 
 }  // namespace
 
+GraphNode graph_node_of(const OnnxNode& node, Contents& contents) {
+  GraphNode read;
+  read.op_type = node.op_type, read.domain = node.domain;
+  read.outputs.resize(node.outputs.size());
+  read.attributes = attributes_of(node, contents);
+  return read;
+}
+
+std::optional<TensorData> stated_integers(const GraphNode& node) { return stated_integers(node.attributes); }
+
 FileValues::FileValues(const FileTensors& tensors, Contents& contents, std::map<std::string_view, TensorData> inputs)
     : tensors_(tensors), contents_(contents) {
   for (auto& [name, data] : inputs) known_.emplace(name, std::move(data));
@@ -185,10 +199,7 @@ std::optional<TensorData> FileValues::compute(std::string_view value, int depth)
   }
   const OnnxNode* const maker = tensors_.producer(value);
   if (maker == nullptr || !maker->subgraphs.empty()) return std::nullopt;
-  GraphNode node;
-  node.op_type = maker->op_type, node.domain = maker->domain;
-  node.outputs.resize(maker->outputs.size());
-  node.attributes = attributes_of(*maker, contents_);
+  const GraphNode node = graph_node_of(*maker, contents_);
   if (node.op_type == "Constant") return stated_integers(node.attributes);
   Constants inputs;
   for (const std::string_view input : maker->inputs) {

@@ -9,9 +9,19 @@
 #include "annotator/derivation/contents.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/graph/graph.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/simplify/evaluate/evaluate.h"
 #include "schema/tensor_data.h"
 
 namespace whence::derivation {
+
+// Returns the result of a node with one output that computes, moves or chooses elements; nullopt if it is large or
+// unknown.
+std::optional<TensorData> evaluate_small(const graph::GraphNode& node, const simplify::Constants& inputs);
+// Returns a node of a file with the attributes that evaluation reads, without inputs.
+graph::GraphNode graph_node_of(const onnx_file::OnnxNode& node, Contents& contents);
+// Returns the integers that a Constant states outside of a tensor.
+std::optional<TensorData> stated_integers(const graph::GraphNode& node);
 
 // Values of a file by name. Both classes return null for values that follow from anything else, are large, or are
 // computed by operators that they cannot evaluate.

@@ -14,6 +14,9 @@ from honest_graph import Change, Honest
 
 ORDERED = {"Concat": slice(None), "Div": slice(None), "Sub": slice(None), "Where": slice(1, 3)}
 STATING = {"Add", "Div", "Mul", "Pow", "Sub"}
+FUNCTIONS = {"Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Reciprocal", "Sigmoid", "Softmax",
+             "Sqrt", "Tanh"}  # without those that a quantiser may replace
+RESULTS = {"Gelu", "LayerNormalization", "MatMul", "Sigmoid", "Softmax", "Tanh"}  # of several elements in each row
 OTHER_ACTIVATIONS = {"Relu": "Sigmoid", "Tanh": "Sigmoid", "Sigmoid": "Tanh", "Softmax": "Hardmax", "Erf": "Tanh",
                      "Gelu": "Relu"}
 
@@ -83,6 +86,50 @@ def other_part(honest: Honest) -> Change | None:
     return _change(honest, node, "one element later:")
 
 
+def removed_function(honest: Honest) -> Change | None:
+    """Lets the readers of a function read its operand."""
+    node = _choose(honest, lambda node: node.op_type in FUNCTIONS and not _is_output(honest, node))
+    if node is None:
+        return None
+    change = _change_of_readers(honest, node, "removed")
+    _read_instead(honest, node.output[0], node.input[0])
+    return change
+
+
+def added_function(honest: Honest) -> Change | None:
+    """Lets the readers of a result read its negative."""
+    return _added(honest, "Neg", [], "negative of")
+
+
+def reversed_elements(honest: Honest) -> Change | None:
+    """Lets the readers of a result read the elements of its last axis from the last to the first."""
+    numbers = (-1, np.iinfo(np.int64).min + 1, -1, -1)
+    return _added(honest, "Slice", [np.array([number]) for number in numbers], "reversed elements of")
+
+
+def _added(honest: Honest, op_type: str, numbers: list[np.ndarray], text: str) -> Change | None:
+    node = _choose(honest, lambda node: node.op_type in RESULTS and not _is_output(honest, node))
+    if node is None:
+        return None
+    value, name = node.output[0], f"added_{len(honest.model.graph.node)}"
+    change = _change_of_readers(honest, node, text)
+    _read_instead(honest, value, name)
+    added = helper.make_node(op_type, [value, *(_add(honest, each) for each in numbers)], [name], name=name)
+    honest.model.graph.node.insert(list(honest.model.graph.node).index(node) + 1, added)
+    return Change(change.text, change.names | {name}, change.modules)
+
+
+def _is_output(honest: Honest, node: NodeProto) -> bool:
+    return any(output.name in node.output for output in honest.model.graph.output)
+
+
+def _read_instead(honest: Honest, value: str, other: str) -> None:
+    for reader in honest.model.graph.node:
+        for slot, name in enumerate(reader.input):
+            if name == value:
+                reader.input[slot] = other
+
+
 def _constants(honest: Honest) -> dict[str, TensorProto]:
     graph = honest.model.graph
     stated = {node.output[0]: attribute.t for node in graph.node if node.op_type == "Constant"
@@ -119,6 +166,12 @@ def _change(honest: Honest, node: NodeProto, text: str) -> Change:
     return Change(f"{text} {node.op_type} {node.name}", frozenset(names), frozenset(modules))
 
 
+def _change_of_readers(honest: Honest, node: NodeProto, text: str) -> Change:
+    """Returns a change of what the readers of a node read, which belong to other modules."""
+    change = _change(honest, node, text)
+    return Change(change.text, change.names, change.modules | frozenset(_modules(_rows(honest), change.names)))
+
+
 def _modules(rows: dict[str, dict], names: list[str] | set[str]) -> Iterator[str]:
     return (module for name in names for module in rows.get(name, {}).get("modules", []))
 
@@ -126,4 +179,5 @@ def _modules(rows: dict[str, dict], names: list[str] | set[str]) -> Iterator[str
 CHANGES = {
     "another activation": other_activation, "exchanged operands": exchanged_operands, "another number": other_number,
     "exchanged parts": exchanged_parts, "another part": other_part,
+    "removed function": removed_function, "added function": added_function, "reversed elements": reversed_elements,
 }

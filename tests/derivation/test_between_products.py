@@ -1,0 +1,197 @@
+"""whence attest: what stands between two products gives the same numbers as in the program, in any form."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import pytest
+import torch
+import whence
+from onnx import helper, numpy_helper
+from torch import nn
+
+import small_models as models
+from command import run
+
+WIDTH, HEADS, STEPS = 16, 2, 6
+
+
+class Tokens(nn.Module):
+    """A layer with attention, a table of relative positions, a gate and pooled results."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.relative = nn.Embedding(20, WIDTH), nn.Embedding(2 * STEPS, HEADS)
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.norm, self.up, self.gate = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, WIDTH)
+
+    def heads(self, x):
+        return x.view(x.shape[0], STEPS, HEADS, WIDTH // HEADS).transpose(1, 2)
+
+    def forward(self, ids, mask):
+        x = self.table(ids) * 4.0
+        y = self.norm(x)
+        places = torch.arange(STEPS)
+        scores = self.heads(self.query(y)) @ self.heads(self.key(y)).transpose(-1, -2) / 2.5
+        scores = scores + self.relative(places[None] - places[:, None] + STEPS).permute(2, 0, 1)
+        scores = scores.masked_fill(mask[:, None, None, :] == 0, -1e4).softmax(-1)
+        x = x + (scores @ self.heads(self.value(y))).transpose(1, 2).reshape(x.shape)
+        x = x + nn.functional.gelu(self.gate(x)) * self.up(x)
+        shown = mask.float()[..., None]
+        return self.head(x), nn.functional.normalize((x * shown).sum(1) / shown.sum(1), dim=-1)
+
+
+class Image(nn.Module):
+    """Convolutions with a norm of groups, interpolation, pools and results along the picture."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8)
+        self.slope, self.second = nn.PReLU(8), nn.Conv2d(8, 8, 1)
+        self.wider, self.head = nn.ConvTranspose2d(8, 8, 2, 2), nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = self.slope(self.norm(self.first(x)))
+        x = self.second(x) - nn.functional.max_pool2d(x, 3, 1, 1)
+        y = self.wider(nn.functional.leaky_relu(x, 0.2))
+        z = nn.functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+        y = nn.functional.pad(y * z.sigmoid(), (1, 1, 1, 1), mode="reflect")
+        return self.head(y.mean((2, 3))), y.amax((2, 3))
+
+
+def _inputs(name):
+    torch.manual_seed(1)
+    if name == "image":
+        return (torch.randn(2, 3, 8, 8),)
+    return torch.randint(0, 20, (2, STEPS)), torch.ones(2, STEPS, dtype=torch.int64)
+
+
+MODELS = {"tokens": Tokens, "image": Image}
+EXPORTERS = ("dynamo", "torchscript")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("between")
+
+    def make(name, exporter):
+        path = folder / f"{name}.{exporter}.onnx"
+        sidecar, weights = path.with_suffix(".json"), path.with_suffix(".safetensors")
+        if not path.exists():
+            torch.manual_seed(0)
+            model = MODELS[name]().eval()
+            models.save_weights(model, weights)
+            with whence.record(sidecar):
+                torch.onnx.export(model, _inputs(name), path, dynamo=exporter == "dynamo", external_data=False)
+        return SimpleNamespace(path=path, sidecar=sidecar, weights=weights)
+
+    return make
+
+
+def attest(file, change, tmp_path):
+    """Returns the exit code for the file after a change of its graph."""
+    model = onnx.load(file.path)
+    change(model.graph)
+    onnx.save(model, tmp_path / "changed.onnx")
+    done = run("attest", tmp_path / "changed.onnx", "--weights", file.weights, "--sidecar", file.sidecar, code=None)
+    return done.returncode
+
+
+def last(graph, op_type, is_inner=False):
+    """Returns the last node with an operator; inner: whose result other nodes read."""
+    read = {name for node in graph.node for name in node.input}
+    return [node for node in graph.node if node.op_type == op_type and (not is_inner or node.output[0] in read)][-1]
+
+
+def read_instead(graph, value, other):
+    for reader in graph.node:
+        for slot, name in enumerate(reader.input):
+            if name == value:
+                reader.input[slot] = other
+
+
+def removed(op_type, slot=0):
+    """Returns a change: what reads the result of an operator reads its operand instead."""
+    def change(graph):
+        node = last(graph, op_type, is_inner=True)
+        read_instead(graph, node.output[0], node.input[slot])
+    return change
+
+
+def inserted(op_type, after, **settings):
+    def change(graph):
+        node = last(graph, after, is_inner=True)
+        read_instead(graph, node.output[0], "inserted")
+        at = list(graph.node).index(node) + 1
+        graph.node.insert(at, helper.make_node(op_type, [node.output[0]], ["inserted"], **settings))
+    return change
+
+
+def reversed_axis(after, axis):
+    """Returns a change: the elements of a result along an axis are read from the last to the first."""
+    def change(graph):
+        node = last(graph, after, is_inner=True)
+        read_instead(graph, node.output[0], "reversed")
+        for name, number in {"from": -1, "to": np.iinfo(np.int64).min + 1, "along": axis, "by": -1}.items():
+            graph.initializer.append(numpy_helper.from_array(np.array([number]), name))
+        at = list(graph.node).index(node) + 1
+        graph.node.insert(at, helper.make_node("Slice", [node.output[0], "from", "to", "along", "by"], ["reversed"]))
+    return change
+
+
+def replaced(op_type, by):
+    def change(graph):
+        last(graph, op_type).op_type = by
+    return change
+
+
+def exchanged(op_type):
+    def change(graph):
+        node = last(graph, op_type)
+        node.input[:2] = reversed(node.input[:2])
+    return change
+
+
+def turned_kernel(graph):
+    name = last(graph, "ConvTranspose").input[1]
+    tensor = next(each for each in graph.initializer if each.name == name)
+    kernel = np.ascontiguousarray(numpy_helper.to_array(tensor).transpose(0, 1, 3, 2))
+    tensor.CopyFrom(numpy_helper.from_array(kernel, name))
+
+
+CHANGES = {
+    "tokens": {
+        "no softmax": removed("Softmax"),
+        "no gate": removed("Gelu"),
+        "no sum": removed("Add"),
+        "rounded scores": inserted("Floor", "Where"),
+        "a function after softmax": inserted("Erf", "Softmax"),
+        "a negated norm": inserted("Neg", "LayerNormalization"),
+        "reversed tokens": reversed_axis("LayerNormalization", 1),
+        "reversed scores": reversed_axis("Softmax", 3),
+        "transposed scores": inserted("Transpose", "Softmax", perm=[0, 1, 3, 2]),
+        "a difference for a product": replaced("Mul", "Sub"),
+        "exchanged operands": exchanged("Div"),
+    },
+    "image": {
+        "no interpolated factor": removed("Sigmoid"),
+        "no activation": removed("LeakyRelu"),
+        "a sum for a maximum": replaced("ReduceMax", "ReduceSum"),
+        "transposed picture": inserted("Transpose", "MaxPool", perm=[0, 1, 3, 2]),
+        "reversed picture": reversed_axis("Pad", 3),
+        "a function of the padded picture": inserted("Exp", "Pad"),
+        "a kernel with exchanged axes": turned_kernel,
+    },
+}
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_honest_file_is_accounted_for(name, exporter, files, tmp_path):
+    assert attest(files(name, exporter), lambda graph: None, tmp_path) == 0
+
+
+@pytest.mark.parametrize("name, change", [(name, change) for name in CHANGES for change in CHANGES[name]])
+def test_a_change_is_found(name, change, files, tmp_path):
+    assert attest(files(name, "torchscript"), CHANGES[name][change], tmp_path) == 1
