@@ -26,7 +26,7 @@ class OperatorResultsTest : public ::testing::Test {
                                (initializers.empty() ? "" : ", ") + initializers + "> { " + node + " }"),
                    folder_);
     const FileTensors tensors(model);
-    Contents contents(model.file->path());
+    Contents contents(model.file->path(), model.file);
     std::map<std::string_view, TensorData> values;
     for (const FileTensor& tensor : tensors.all()) values.emplace(tensor.name, contents.data(tensor));
     const onnx_file::OnnxNode& read = model.graph.nodes.at(0);
