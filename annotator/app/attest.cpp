@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 
 using derivation::FileDigest;
 using derivation::FileTensor;
-using derivation::NodeVerdict;
+using comparison::NodeVerdict;
 using derivation::Verdict;
 
 // The modules of a file's nodes: those that the file names, or else those of the operations that they were matched to,
 // or else those of the nodes next to them.
 class NodeModules {
  public:
-  NodeModules(const std::vector<const onnx_file::OnnxNode*>& nodes, const std::vector<derivation::NodeFinding>& found) {
+  NodeModules(const std::vector<const onnx_file::OnnxNode*>& nodes, const std::vector<comparison::NodeFinding>& found) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       auto& modules = modules_[nodes[i]];
       modules = metadata::attribution_of(*nodes[i], nullptr).modules;
@@ -132,9 +132,9 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
   AttestReport report;
   DerivedFile file = derive_file(model_path, {options.weights, options.sidecar}, report.notes);
   const auto nodes = onnx_file::all_nodes(file.model->graph);
-  std::vector<derivation::NodeFinding> found(nodes.size());
+  std::vector<comparison::NodeFinding> found(nodes.size());
   if (file.program) {
-    found = derivation::node_findings(*file.model, *file.program, file.forms, *file.weights, *file.tensors,
+    found = comparison::node_findings(*file.model, *file.program, file.forms, *file.weights, *file.tensors,
                                       *file.contents, file.derivations, report.differences);
   }
   const NodeModules modules(nodes, found);

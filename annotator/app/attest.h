@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "annotator/app/derived_file.h"
-#include "annotator/derivation/node_verdicts.h"
+#include "annotator/comparison/node_verdicts.h"
 #include "annotator/derivation/statement.h"
 #include "whence/diagnostics.h"
 
@@ -30,7 +30,7 @@ struct AttestedTensor {
 
 struct AttestedNode {
   std::string name, op_type;  // a node without a name has that of its first result
-  derivation::NodeVerdict verdict = derivation::NodeVerdict::unaccounted;
+  comparison::NodeVerdict verdict = comparison::NodeVerdict::unaccounted;
   std::vector<std::string> modules;
   std::string remark;  // why a node that stands for operations is unaccounted; mostly empty
 };
@@ -50,7 +50,7 @@ struct AttestReport {
     std::uint64_t bytes = 0;
   };
   Count count(derivation::Verdict verdict) const;
-  std::int64_t count(derivation::NodeVerdict verdict) const;
+  std::int64_t count(comparison::NodeVerdict verdict) const;
   bool all_accounted() const;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using derivation::FileDigest;
-using derivation::NodeVerdict;
+using comparison::NodeVerdict;
 using derivation::Verdict;
 
 constexpr std::array node_verdict_list = {NodeVerdict::operation, NodeVerdict::movement, NodeVerdict::size,

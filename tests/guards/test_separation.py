@@ -43,7 +43,8 @@ def test_torch_headers_are_included_only_in_the_recorder():
 def test_onnx_headers_are_included_only_in_annotator_sources():
     files = files_including(ONNX_HEADER)
     assert any(path.startswith("annotator/write/") for path in files)
-    allowed = re.compile(r"annotator/(write|match|derivation|validation)/(.*/)?[^/]+\.cpp|annotator/convert/operator_types\.cpp"
+    allowed = re.compile(r"annotator/(write|match|derivation|comparison|validation)/(.*/)?[^/]+\.cpp"
+                         r"|annotator/convert/operator_types\.cpp"
                          r"|annotator/write/graph_proto\.h|annotator/functions/(?!functions\.h).*|tests/annotator/.*")
     assert all(allowed.fullmatch(path) for path in files), files
 

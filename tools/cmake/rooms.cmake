@@ -39,9 +39,10 @@ annotator_room(write USES text origin onnx_file graph lower metadata NEEDS ONNX:
 annotator_room(exporter USES text program origin graph convert lower simplify)
 annotator_room(checkpoint NEEDS nlohmann_json::nlohmann_json)
 annotator_room(match USES text operators program origin onnx_file graph metadata exporter NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
-annotator_room(derivation USES text operators program origin onnx_file graph simplify metadata exporter checkpoint match NEEDS nlohmann_json::nlohmann_json whence_re2 ONNX::onnx ONNX::onnx_proto)
+annotator_room(derivation USES text program origin onnx_file graph simplify metadata exporter checkpoint NEEDS nlohmann_json::nlohmann_json whence_re2 ONNX::onnx ONNX::onnx_proto)
 # Tools round after each operation; a fused multiplication and addition would give other bits.
 target_compile_options(whence_derivation PRIVATE -ffp-contract=off -O3)
+annotator_room(comparison USES operators program origin onnx_file graph simplify exporter match derivation NEEDS ONNX::onnx ONNX::onnx_proto)
 annotator_room(annotation USES text origin onnx_file metadata exporter match NEEDS nlohmann_json::nlohmann_json)
 annotator_room(functions USES text operators origin onnx_file graph convert simplify metadata write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
 annotator_room(view USES text operators origin onnx_file metadata match functions NEEDS nlohmann_json::nlohmann_json)
@@ -50,7 +51,7 @@ annotator_room(profile USES text onnx_file metadata match functions view NEEDS n
 annotator_room(placement USES text origin onnx_file metadata view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(validation USES text operators origin onnx_file metadata derivation functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(report USES text origin onnx_file metadata functions view validation NEEDS nlohmann_json::nlohmann_json ZLIB::ZLIB)
-annotator_room(app USES text program origin onnx_file graph convert lower metadata pt2 checkpoint derivation write exporter match annotation functions view dialect profile placement validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+annotator_room(app USES text program origin onnx_file graph convert lower metadata pt2 checkpoint derivation comparison write exporter match annotation functions view dialect profile placement validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
 # Compiled separately, because whence_static replaces it (static.cmake).
 set_source_files_properties(annotator/app/recorder_loading.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

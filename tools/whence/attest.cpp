@@ -13,7 +13,7 @@ namespace whence {
 namespace {
 
 using app::AttestReport;
-using derivation::NodeVerdict;
+using comparison::NodeVerdict;
 using derivation::Verdict;
 
 constexpr std::size_t shown = 20;  // of the tensors and nodes that are unaccounted

@@ -1,0 +1,188 @@
+#include "annotator/comparison/parameter_places.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "annotator/derivation/invert.h"
+#include "annotator/derivation/operator_classes.h"
+#include "annotator/origin/confidence.h"
+#include "schema/element_count.h"
+#include "schema/flat_map.h"
+
+namespace whence::comparison {
+
+using derivation::ByChannelStep;
+using derivation::Derivation;
+using derivation::Expression;
+using derivation::FileTensors;
+using derivation::is_movement;
+using derivation::multiplies;
+using derivation::no_tensor;
+using derivation::ParameterStep;
+using derivation::Use;
+using derivation::Verdict;
+
+using onnx_file::OnnxNode;
+
+namespace {
+
+// Returns the parameters that a node's operations read, with their numbers of elements; empty if its operations are
+// unknown.
+std::map<std::string, std::int64_t, std::less<>> parameters_of(const std::vector<match::UnitIndex>& units,
+                                                               const match::Reference& reference) {
+  std::map<std::string, std::int64_t, std::less<>> names;
+  for (const match::UnitIndex unit : units) {
+    for (const match::ParameterIndex parameter : reference.parameters_of_unit[unit]) {
+      for (const std::string& name : reference.parameters[parameter].names) {
+        names.emplace(name, element_count(reference.parameters[parameter].dims));
+      }
+    }
+  }
+  return names;
+}
+
+// Returns the operations before and after those of a node.
+std::vector<match::UnitIndex> neighbours_of(const match::NodeMatch& node, const Wiring& program) {
+  std::vector<std::int32_t> own;
+  for (const match::UnitIndex unit : node.units) own.push_back(unit.number());
+  std::set<std::int32_t> all = program.readers_of(own);
+  all.merge(program.sources_of(own));
+  std::vector<match::UnitIndex> units;
+  for (const std::int32_t operation : all) {
+    if (operation >= 0) units.emplace_back(operation);
+  }
+  return units;
+}
+
+// Returns true if a node reads a value that the program computes from parameters, and its operations do not. Products
+// have absorbed the operations after them.
+bool reads_computed_elsewhere(const Expression& expression, const OnnxNode& node, const match::NodeMatch& match,
+                              const Wiring& program) {
+  std::set<std::int32_t> own;
+  for (const match::UnitIndex unit : match.units) own.insert(program.role_of(unit.number()));
+  if (own.empty()) return false;
+  static const std::set<std::string_view> single = {"Add", "Sub", "Mul", "Div"};
+  if (!single.contains(node.op_type)) {
+    for (int step = 0; step < 2; ++step) {
+      for (const std::int32_t reader : program.readers_of({own.begin(), own.end()}))
+        own.insert(program.role_of(reader));
+    }
+  }
+  bool is_elsewhere = false;
+  for_each_parameter(expression, [&](const ParameterStep& parameter) {
+    const bool fits = std::ranges::any_of(parameter.readers,
+                                          [&](std::int32_t reader) { return own.contains(program.role_of(reader)); });
+    is_elsewhere = is_elsewhere || (parameter.is_computed() && !parameter.readers.empty() && !fits);
+  });
+  return is_elsewhere;
+}
+
+// Removes the parameters of a norm that do not belong to this input of its node: a bias is no factor, and a weight is
+// not added. One operation reads both.
+void remove_other_part(std::map<std::string, std::int64_t, std::less<>>& allowed, const Use& use) {
+  static constexpr std::string_view weight = ".weight", bias = ".bias";
+  const std::string_view op_type = use.node->op_type;
+  const bool is_norm = op_type.ends_with("Normalization");
+  const std::size_t scale_slot = op_type.starts_with("Skip") ? 2 : 1;
+  const bool adds = is_norm ? use.slot == scale_slot + 1 : op_type == "Add" || op_type == "QLinearAdd";
+  const bool multiplies = is_norm ? use.slot == scale_slot : op_type == "Mul" || op_type == "QLinearMul";
+  if (!adds && !multiplies) return;
+  const std::string_view wrong = adds ? weight : bias, right = adds ? bias : weight;
+  std::erase_if(allowed, [&](const auto& each) {
+    const auto& [name, elements] = each;
+    if (!name.ends_with(wrong)) return false;
+    // A fused norm also reads the bias of the product before it, at an input of its own.
+    if (is_norm && multiplies) return true;
+    const auto other = allowed.find(name.substr(0, name.size() - wrong.size()) + std::string(right));
+    return other != allowed.end() && other->second == elements;
+  });
+}
+
+// Adds the operations that read the parameters of an expression.
+void add_readers(std::set<std::int32_t>& readers, const Expression& expression, const match::Reference& reference) {
+  for_each_parameter(expression, [&](const ParameterStep& step) {
+    readers.insert(step.readers.begin(), step.readers.end());
+    for (const match::ReferenceParameter& parameter : reference.parameters) {
+      const bool is_read = std::ranges::any_of(parameter.names, [&](const std::string& name) {
+        return name == step.name || std::ranges::find(step.same_bytes, name) != step.same_bytes.end();
+      });
+      if (!is_read) continue;
+      for (const match::UnitIndex unit : parameter.units) readers.insert(unit.number());
+    }
+  });
+}
+
+}  // namespace
+
+std::set<std::int32_t> readers_of_folded(const Expression& expression, const match::Reference& reference) {
+  std::set<std::int32_t> readers;
+  if (std::holds_alternative<ByChannelStep>(expression.step)) add_readers(readers, expression.inputs.at(1), reference);
+  for (const Expression& input : expression.inputs) readers.merge(readers_of_folded(input, reference));
+  return readers;
+}
+
+std::vector<std::int32_t> readers_of_parameter(std::string_view value, const FileTensors& tensors,
+                                               const std::vector<Derivation>& derivations,
+                                               const match::Reference& reference) {
+  while (tensors.find(value) == no_tensor) {
+    const OnnxNode* const maker = tensors.producer(value);
+    if (maker == nullptr || !is_movement(maker->op_type) || maker->inputs.empty()) return {};
+    value = maker->inputs[0];
+  }
+  const auto& expression = derivations[static_cast<std::size_t>(tensors.find(value))].expression;
+  if (!expression) return {};
+  std::set<std::int32_t> readers;
+  add_readers(readers, *expression, reference);
+  return {readers.begin(), readers.end()};
+}
+
+void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::MatchReport& report,
+                      const match::Reference& reference, const FileTensors& tensors, const Wiring& program,
+                      std::vector<Derivation>& derivations) {
+  FlatMap<const OnnxNode*, std::size_t> numbers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) numbers.emplace(nodes[i], i);
+  for (std::size_t i = 0; i < derivations.size(); ++i) {
+    Derivation& derivation = derivations[i];
+    if (!derivation.expression) continue;
+    for (const Use& use : tensors.final_uses(tensors.all()[i])) {
+      const auto number = numbers.find(use.node);
+      if (number == numbers.end() || number->second >= report.nodes.size()) continue;
+      if (report.nodes[number->second].confidence > origin::Confidence::matched) continue;
+      if (reads_computed_elsewhere(*derivation.expression, *use.node, report.nodes[number->second], program)) {
+        derivation = {Verdict::unaccounted,
+                      {},
+                      "read at another place than in the program: " + to_text(*derivation.expression),
+                      derivation.bytes};
+        break;
+      }
+      auto allowed = parameters_of(report.nodes[number->second].units, reference);
+      if (allowed.empty()) continue;
+      // Runtimes fuse a bias or a norm with the operator after it, and tools fold a norm into the product before it.
+      const bool is_fused = origin::is_of_runtime(use.node->domain) || has_fold(*derivation.expression);
+      if (is_fused) allowed.merge(parameters_of(neighbours_of(report.nodes[number->second], program), reference));
+      if (is_whole_parameter(*derivation.expression)) remove_other_part(allowed, use);
+      std::string other;
+      for_each_parameter(*derivation.expression, [&](const ParameterStep& step) {
+        // The operation reads what another one computed.
+        if (step.is_computed()) return;
+        const bool fits =
+            allowed.contains(step.name) ||
+            std::ranges::any_of(step.same_bytes, [&](const std::string& name) { return allowed.contains(name); });
+        // A parameter is misplaced only where another one of its size belongs.
+        const bool is_exchanged =
+            std::ranges::any_of(allowed, [&](const auto& each) { return each.second == element_count(step.dims); });
+        if (!fits && is_exchanged && other.empty()) other = step.name;
+      });
+      if (other.empty()) continue;
+      derivation = {Verdict::unaccounted,
+                    {},
+                    "holds " + other + " where the program reads " + allowed.begin()->first,
+                    derivation.bytes};
+      break;
+    }
+  }
+}
+
+}  // namespace whence::comparison

@@ -1,0 +1,373 @@
+#include "annotator/comparison/trial_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "annotator/comparison/node_counts.h"
+#include "annotator/comparison/operator_results.h"
+#include "annotator/comparison/packed_products.h"
+#include "annotator/comparison/small_values.h"
+#include "annotator/derivation/operator_classes.h"
+#include "annotator/onnx_file/node_attributes.h"
+#include "annotator/program/tensor_values.h"
+#include "schema/element_count.h"
+#include "schema/printable.h"
+
+namespace whence::comparison {
+
+using derivation::bias_slot;
+using derivation::ByChannelStep;
+using derivation::Expression;
+using derivation::FileTensor;
+using derivation::FileTensors;
+using derivation::FoldStep;
+using derivation::no_tensor;
+using derivation::PadStep;
+using derivation::TensorNumber;
+using derivation::Verdict;
+
+using onnx_file::OnnxNode;
+
+namespace {
+
+// Returns true if something else than the weight of one product is in a tensor: a norm, factors, padding.
+bool is_folded(const Expression& expression) {
+  const bool folds = std::holds_alternative<FoldStep>(expression.step) ||
+                     std::holds_alternative<ByChannelStep>(expression.step) ||
+                     std::holds_alternative<PadStep>(expression.step);
+  return folds || std::ranges::any_of(expression.inputs, is_folded);
+}
+
+// Constants in floating point may be rounded: to integers of a quantiser, or to 16 bits.
+double tolerance_of(const FileTensors& tensors) {
+  constexpr double single = 2e-3, half = 1e-2, integers = 5e-2;
+  if (!tensors.quantised().empty() || !tensors.run_time_weights().empty()) return integers;
+  const bool is_half = std::ranges::any_of(tensors.all(), [](const FileTensor& tensor) {
+    const DType dtype = from_onnx(tensor.tensor->data_type);
+    return dtype == DType::float16 || dtype == DType::bfloat16;
+  });
+  return is_half ? half : single;
+}
+
+bool has_same_count(const TensorData& one, const TensorData& other) {
+  return one.element_count() == other.element_count();
+}
+
+std::pair<double, double> range_of(const TensorData& data) {
+  std::pair<double, double> range = {0, 0};
+  const auto elements = program::Elements::of(data);
+  for (std::size_t i = 0; elements && i < elements->size(); ++i) {
+    range.first = std::min(range.first, elements->number(i));
+    range.second = std::max(range.second, elements->number(i));
+  }
+  return range;
+}
+
+std::optional<std::size_t> bias_of(const OnnxNode& node) {
+  const auto slot = bias_slot(node.op_type);
+  return slot && node.inputs.size() > *slot && !node.inputs[*slot].empty() ? slot : std::nullopt;
+}
+
+}  // namespace
+
+TrialRun::TrialRun(TriedFile file) : file_(std::move(file)), tolerance_(tolerance_of(file_.tensors)) {
+  std::set<std::int32_t> tables;
+  for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
+    const OnnxNode& node = *file_.nodes[i];
+    numbers_.emplace(&node, i);
+    const auto& operations = file_.placement.placed[i].operations;
+    const bool chooses = node.op_type == "Gather" || node.op_type == "GatherBlockQuantized";
+    if (!chooses || node.inputs.size() < 2 || operations.size() != 1) continue;
+    const TensorNumber table = constant_of(node.inputs[0], file_.tensors);
+    const auto* const expression =
+        table == no_tensor ? nullptr : &file_.derivations[static_cast<std::size_t>(table)].expression;
+    if (expression != nullptr && *expression && is_whole_parameter(**expression))
+      tables.insert(file_.wiring.role_of(operations[0]));
+  }
+  program_ = std::make_unique<TrialProgram>(file_.program, file_.weights, file_.wiring, std::move(tables));
+  if (!program_->is_known()) return;
+  const auto& inputs = program_->graph().inputs;
+  for (const onnx_file::OnnxValue& input : file_.graph.inputs) {
+    const auto place = file_.wires.input_of(input.name);
+    const TensorData* const data = place && *place < inputs.size() ? program_->value(inputs[*place]) : nullptr;
+    if (data == nullptr) continue;
+    keep(input.name, *data);
+    computed_.insert(input.name);
+  }
+  for (const OnnxNode& node : file_.graph.nodes) run(node);
+  compare_outputs();
+  explain();
+}
+
+void TrialRun::keep(std::string_view name, TensorData data) {
+  if (name.empty() || data.element_count() > most_tried_elements || !data.bytes.in_memory()) return;
+  bytes_ += data.bytes.size();
+  if (bytes_ <= most_tried_bytes) values_[name] = in_single(std::move(data));
+}
+
+const TensorData* TrialRun::value(std::string_view name) {
+  if (const auto found = values_.find(name); found != values_.end()) return found->second ? &*found->second : nullptr;
+  const TensorNumber tensor = file_.tensors.find(name);
+  if (tensor == no_tensor) return nullptr;
+  auto& known = values_[name];
+  // Nothing is known of the result of a tensor that has a remark of its own.
+  if (file_.derivations[static_cast<std::size_t>(tensor)].verdict == Verdict::unaccounted) return nullptr;
+  const std::int64_t count = element_count(file_.tensors[tensor].tensor->dims);
+  if (count >= 0 && count <= most_tried_elements) known = in_single(file_.contents.data(file_.tensors[tensor]));
+  return known ? &*known : nullptr;
+}
+
+void TrialRun::run(const OnnxNode& node) {
+  if (!node.subgraphs.empty() || node.outputs.empty()) return;
+  const bool is_live =
+      std::ranges::any_of(node.inputs, [&](std::string_view input) { return computed_.contains(input); });
+  if (is_live) computed_.insert(node.outputs.begin(), node.outputs.end());
+  const std::size_t number = numbers_.at(&node);
+  const ProductKind kind = is_live ? product_kind(node.op_type) : ProductKind::none;
+  const bool has_weight =
+      kind != ProductKind::none && std::ranges::any_of(node.inputs, [&](std::string_view input) {
+        const TensorNumber weight = constant_of(input, file_.tensors);
+        return weight != no_tensor && file_.derivations[static_cast<std::size_t>(weight)].expression;
+      });
+  if (has_weight) return run_product(node, kind, number);
+  if ((is_live && keep_value(node)) || choose_rows(node, number)) return;
+  compute(node);
+}
+
+bool TrialRun::keep_value(const OnnxNode& node) {
+  std::string_view kept;
+  if (node.op_type == "QuantizeLinear" || node.op_type == "DynamicQuantizeLinear") {
+    const TensorData* const data = value(node.inputs[0]);
+    const auto [least, largest] = data == nullptr ? std::pair(0.0, 0.0) : range_of(*data);
+    kept = file_.may_cut(node, least, largest) ? std::string_view() : node.inputs[0];
+  } else if (node.op_type == "DequantizeLinear") {
+    kept = node.inputs[0];
+  } else if (const DType to = conversion_of(node); is_floating(to) && size_of(to) > 1) {
+    const TensorData* const data = value(node.inputs[0]);
+    if (data != nullptr && !is_floating(data->dtype)) return false;
+    kept = node.inputs[0];
+  } else if (kept = rescaled_sum(node, file_.tensors); kept.empty()) {
+    return false;
+  }
+  if (const TensorData* const data = kept.empty() ? nullptr : value(kept)) keep(node.outputs[0], *data);
+  return true;
+}
+
+bool TrialRun::choose_rows(const OnnxNode& node, std::size_t number) {
+  const auto& operations = file_.placement.placed[number].operations;
+  const bool chooses = node.op_type == "Gather" || node.op_type == "GatherBlockQuantized";
+  if (!chooses || operations.size() != 1 || constant_of(node.inputs[0], file_.tensors) == no_tensor) return false;
+  const TensorNumber table = constant_of(node.inputs[0], file_.tensors);
+  const auto& expression = file_.derivations[static_cast<std::size_t>(table)].expression;
+  if (!expression || !is_whole_parameter(*expression)) return false;
+  computed_.insert(node.outputs[0]);
+  const TensorData* const indices = value(node.inputs[1]);
+  std::vector<std::int64_t> row = dims_of(*expression);
+  if (indices == nullptr || row.empty() || onnx_file::integer_attribute(node, "axis", 0) != 0) return true;
+  row.erase(row.begin());
+  if (indices->element_count() * element_count(row) <= most_tried_elements)
+    keep(node.outputs[0], made_up_rows(file_.wiring.role_of(operations[0]), *indices, row));
+  return true;
+}
+
+void TrialRun::compute(const OnnxNode& node) {
+  const graph::GraphNode read = graph_node_of(node, file_.contents);
+  if (node.op_type == "Constant") {
+    if (auto integers = stated_integers(read)) keep(node.outputs[0], std::move(*integers));
+    return;
+  }
+  simplify::Constants inputs;
+  for (const std::string_view input : node.inputs) {
+    inputs.push_back(input.empty() ? nullptr : value(input));
+    if (!input.empty() && inputs.back() == nullptr) return;
+  }
+  auto results = results_of(read, inputs);
+  for (std::size_t i = 0; results && i < results->size() && i < node.outputs.size(); ++i)
+    keep(node.outputs[i], std::move((*results)[i]));
+}
+
+std::vector<const TrialProgram::Product*> TrialRun::candidates(const std::vector<std::int32_t>& operations,
+                                                               ProductKind kind, std::size_t slot) const {
+  std::set<std::int32_t> roles, found;
+  for (const std::int32_t operation : operations) roles.insert(file_.wiring.role_of(operation));
+  std::vector<const Product*> all;
+  for (const Product& product : program_->products()) {
+    const std::int32_t role = file_.wiring.role_of(product.operation);
+    if (!roles.contains(role)) continue;
+    if (product.kind != kind || product.slot != slot) return {};
+    found.insert(role);
+    all.push_back(&product);
+  }
+  return found.size() == 1 ? all : std::vector<const Product*>();
+}
+
+const TrialProgram::Product* TrialRun::chosen(const std::vector<const Product*>& all, std::string_view operand) {
+  if (all.empty()) return nullptr;
+  const TensorData* const own = value(operand);
+  const bool is_known = own != nullptr && std::ranges::all_of(all, [&](const Product* each) {
+                          return each->operand != nullptr && has_same_count(*own, *each->operand);
+                        });
+  if (own != nullptr) {
+    for (const Product* each : all) {
+      if (each->operand != nullptr && are_near(*own, *each->operand, tolerance_)) return each;
+    }
+  }
+  if (is_known) others_.emplace(operand, false);
+  return all.size() == 1 ? all[0] : nullptr;
+}
+
+void TrialRun::run_product(const OnnxNode& node, ProductKind kind, std::size_t number) {
+  const Placed& place = file_.placement.placed[number];
+  const bool may_be_first = kind == ProductKind::matrix || kind == ProductKind::sum_of_products;
+  const bool is_weight_first = may_be_first && constant_of(node.inputs[0], file_.tensors) != no_tensor;
+  const std::size_t slot = is_weight_first ? 1 : 0;
+  const bool is_turned = onnx_file::integer_attribute(node, "transA", 0) != 0 ||
+                         onnx_file::integer_attribute(node, "transBatchA", 0) != 0 ||
+                         onnx_file::integer_attribute(node, "transBatchB", 0) != 0 ||
+                         node.domain == "com.microsoft.nchwc" || node.inputs.size() < 2 ||
+                         (kind == ProductKind::sum_of_products && node.inputs.size() != 2);
+  if (is_turned || place.share < 1) return;
+  if (file_.placement.packed.contains(&node)) {
+    auto sums = packed_sums(node, kind, slot);
+    const auto bias = bias_of(node);
+    const TensorData* const added = bias ? value(node.inputs[*bias]) : nullptr;
+    if (sums && bias && added != nullptr) sums = with_bias(*sums, *added, kind);
+    if (sums && (!bias || added != nullptr)) keep(node.outputs[0], std::move(*sums));
+    return;
+  }
+  auto all = candidates(place.own_operations(), kind, slot);
+  if (kind == ProductKind::sum_of_products) {
+    const std::string equation = equation_of(onnx_file::text_attribute(node, "equation"));
+    std::erase_if(all, [&](const Product* each) { return equation_of(*each->node) != equation; });
+  }
+  const Product* const product = chosen(all, node.inputs[slot]);
+  if (product != nullptr) add_result(node, *product, place);
+}
+
+std::optional<TensorData> TrialRun::packed_sums(const OnnxNode& node, ProductKind kind, std::size_t slot) {
+  graph::GraphNode join;
+  join.op_type = "Concat";
+  join.outputs = {0};
+  join.attributes = {{"axis", std::int64_t{-1}}};
+  simplify::Constants parts;
+  if (kind != ProductKind::matrix || slot != 0) return std::nullopt;
+  for (const std::int32_t operation : file_.placement.packed.at(&node)) {
+    const Product* const product = chosen(candidates({operation}, kind, slot), node.inputs[slot]);
+    if (product == nullptr || product->results.empty()) return std::nullopt;
+    parts.push_back(&product->results[0]);
+  }
+  auto joined = results_of(join, parts);
+  const TensorData* const own = value(node.inputs[slot]);
+  if (!joined || own == nullptr || own->shape.empty()) return std::nullopt;
+  TensorData sums = std::move(joined->front());
+  std::vector<std::int64_t> shape = own->shape;
+  shape.back() = sums.shape.back();
+  if (element_count(shape) != sums.element_count()) return std::nullopt;
+  sums.shape = std::move(shape);
+  return sums;
+}
+
+void TrialRun::add_result(const OnnxNode& node, const Product& product, const Placed& place) {
+  if (product.results.empty()) return;
+  if (product.kind == ProductKind::recurrent) {
+    for (std::size_t i = 0; i < product.results.size() && i < node.outputs.size(); ++i)
+      keep(node.outputs[i], product.results[i]);
+    return;
+  }
+  bool is_plain = onnx_file::text_attribute(node, "activation").empty();
+  for (const std::string_view input : node.inputs) {
+    const TensorNumber tensor = constant_of(input, file_.tensors);
+    if (tensor == no_tensor) continue;
+    const auto& expression = file_.derivations[static_cast<std::size_t>(tensor)].expression;
+    if (expression && is_folded(*expression)) is_plain = false;
+  }
+  if (!is_plain) {
+    constexpr std::size_t most_inputs = 3;
+    const auto& operations = place.own_operations();
+    const TensorData* const result = program_->result_of(product, {operations.begin(), operations.end()});
+    if (result != nullptr && node.inputs.size() <= most_inputs) keep(node.outputs[0], *result);
+    return;
+  }
+  TensorData sums = product.results[0];
+  const TensorData* const own = value(node.inputs[product.slot]);
+  if (product.kind == ProductKind::matrix && product.slot == 0) {
+    if (own == nullptr || own->shape.empty() || sums.shape.empty()) return;
+    std::vector<std::int64_t> shape = own->shape;
+    shape.back() = sums.shape.back();
+    if (element_count(shape) != sums.element_count()) return;
+    sums.shape = std::move(shape);
+  }
+  const double alpha = onnx_file::number_attribute(node, "alpha").value_or(1);
+  if (alpha != 1 || onnx_file::number_attribute(node, "beta").value_or(1) != 1) return;
+  const auto bias = bias_of(node);
+  const TensorData* const added = bias ? value(node.inputs[*bias]) : nullptr;
+  if (bias && added == nullptr) return;
+  auto result = bias ? with_bias(sums, *added, product.kind) : std::optional(std::move(sums));
+  if (result) keep(node.outputs[0], std::move(*result));
+}
+
+void TrialRun::compare_outputs() {
+  const auto& outputs = file_.graph.outputs;
+  const auto& expected = program_->graph().outputs;
+  const bool has_caches = expected.size() != outputs.size();
+  std::size_t result = 0;
+  for (const onnx_file::OnnxValue& output : outputs) {
+    const auto& caches = file_.written.caches;
+    if (has_caches && std::ranges::find(caches, output.name, &CachePair::present) != caches.end()) continue;
+    if (result >= expected.size()) return;
+    const TensorData* const theirs = program_->value(expected[result++]);
+    const TensorData* const own = value(output.name);
+    if (own == nullptr || theirs == nullptr || !has_same_count(*own, *theirs)) continue;
+    if (!are_near(*own, *theirs, tolerance_)) others_[output.name] = true;
+  }
+}
+
+void TrialRun::explain() {
+  if (others_.empty()) return;
+  // Numbers of the program by count.
+  std::map<std::int64_t, std::vector<const TensorData*>> expected;
+  for (std::size_t id = 0; id < program_->graph().values.size(); ++id) {
+    const TensorData* const data = program_->computed(static_cast<graph::GraphValueId>(id));
+    if (data != nullptr) expected[data->element_count()].push_back(data);
+  }
+  const auto agrees = [&](std::string_view name) {
+    const TensorData* const own = value(name);
+    return own == nullptr || std::ranges::any_of(expected[own->element_count()], [&](const TensorData* each) {
+             return are_near(*own, *each, tolerance_);
+           });
+  };
+  for (const auto& [name, is_output] : others_) {
+    differences_.push_back(explained(name, agrees));
+    if (is_output)
+      differences_.back().output =
+          "the output '" + printable(name) + "' has other numbers than the program computes from the same ones";
+  }
+}
+
+TrialRun::Difference TrialRun::explained(std::string_view name,
+                                         const std::function<bool(std::string_view)>& agrees) const {
+  Difference difference{.remark = "computes numbers that the program does not compute from the same ones"};
+  // Follows the values that no step of the program has, back to the nodes that read such as it has.
+  std::vector<std::string_view> open = {name};
+  while (!open.empty()) {
+    const OnnxNode* const maker = file_.tensors.producer(open.back());
+    open.pop_back();
+    if (maker == nullptr || !difference.between.insert(numbers_.at(maker)).second) continue;
+    bool is_first = true;
+    for (const std::string_view input : maker->inputs) {
+      if (!computed_.contains(input) || agrees(input)) continue;
+      is_first = false;
+      open.push_back(input);
+    }
+    if (is_first) difference.nodes.insert(numbers_.at(maker));
+  }
+  if (!difference.nodes.empty()) return difference;
+  // An input of the file, read by a product in place of what the program reads.
+  difference.remark = "reads other numbers than in the program";
+  for (const OnnxNode* reader : file_.tensors.readers(name)) {
+    if (product_kind(reader->op_type) != ProductKind::none) difference.nodes.insert(numbers_.at(reader));
+  }
+  return difference;
+}
+
+}  // namespace whence::comparison

@@ -1,0 +1,96 @@
+// TrialRun: a file and its program run once, with the same made-up results of their products. What each product reads,
+// and what the outputs hold, must then be equal: between two products, any form of the same computation gives the same
+// numbers, and a removed, added or changed node gives others.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "annotator/comparison/file_wiring.h"
+#include "annotator/comparison/placing.h"
+#include "annotator/comparison/trial_program.h"
+#include "annotator/comparison/wiring.h"
+#include "annotator/comparison/written_out.h"
+#include "annotator/derivation/contents.h"
+#include "annotator/derivation/derive.h"
+#include "annotator/derivation/file_tensors.h"
+#include "annotator/derivation/weights.h"
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::comparison {
+
+// A file with the operations of its nodes, and what it is compared with. All must outlive this object.
+struct TriedFile {
+  const onnx_file::OnnxGraph& graph;
+  const WrittenOut& written;
+  const std::vector<const onnx_file::OnnxNode*>& nodes;
+  const derivation::FileTensors& tensors;
+  derivation::Contents& contents;
+  const std::vector<derivation::Derivation>& derivations;
+  const Placement& placement;
+  const FileWiring& wires;
+  const Wiring& wiring;
+  const Program& program;
+  const derivation::Weights& weights;
+  // Returns true for a quantiser whose integers end where an operation of the program cuts off numbers, if these reach
+  // beyond.
+  std::function<bool(const onnx_file::OnnxNode& quantiser, double least, double largest)> may_cut;
+};
+
+class TrialRun {
+ public:
+  explicit TrialRun(TriedFile file);
+
+  // A value with other numbers than the program's: the nodes at which they become others, and all nodes between these
+  // and the value.
+  struct Difference {
+    std::set<std::size_t> nodes = {}, between = {};
+    std::string remark = {};  // of the nodes
+    std::string output = {};  // what is said of an output; "" for what a product reads
+  };
+  const std::vector<Difference>& differences() const { return differences_; }
+
+ private:
+  using Product = TrialProgram::Product;
+
+  void run(const onnx_file::OnnxNode& node);
+  void run_product(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t number);
+  bool choose_rows(const onnx_file::OnnxNode& node, std::size_t number);
+  void compute(const onnx_file::OnnxNode& node);
+  // Sets a result to a value that a node keeps, as a quantiser does; returns false for other nodes.
+  bool keep_value(const onnx_file::OnnxNode& node);
+
+  const TensorData* value(std::string_view name);
+  void keep(std::string_view name, TensorData data);
+  // Returns the products of the program whose weight a node reads.
+  std::vector<const Product*> candidates(const std::vector<std::int32_t>& operations, ProductKind kind,
+                                         std::size_t slot) const;
+  // Returns that which reads what the node reads; null if it is unknown. Notes a node that reads other numbers.
+  const Product* chosen(const std::vector<const Product*>& all, std::string_view operand);
+  void add_result(const onnx_file::OnnxNode& node, const Product& product, const Placed& place);
+  std::optional<TensorData> packed_sums(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t slot);
+  void compare_outputs();
+  // Adds a difference for each value with other numbers.
+  void explain();
+  Difference explained(std::string_view name, const std::function<bool(std::string_view)>& agrees) const;
+
+  TriedFile file_;
+  std::unique_ptr<TrialProgram> program_;
+  std::map<const onnx_file::OnnxNode*, std::size_t> numbers_;
+  std::map<std::string_view, std::optional<TensorData>> values_;
+  std::set<std::string_view> computed_;      // from inputs or made-up results
+  std::map<std::string_view, bool> others_;  // values with other numbers; true: outputs
+  std::vector<Difference> differences_;
+  double tolerance_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace whence::comparison
