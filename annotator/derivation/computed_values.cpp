@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "annotator/derivation/evaluate_node.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/exporter/export.h"
 #include "annotator/exporter/filled_weights.h"
 #include "schema/files/files.h"
@@ -34,6 +35,7 @@ struct Known {
   const TensorData* constant = nullptr;
   const GraphNode* node = nullptr;
   bool is_computed = false;  // a node before it, or its own, does more than moving elements
+  bool is_rounded = false;   // one of them does arithmetic
   std::set<std::string> parameters = {};
   std::string recipe = {}, digest = {};
 };
@@ -72,7 +74,9 @@ class Evaluator {
       const Known& value = known->second;
       const std::string name = node.op_type + "@" + value.digest.substr(0, 16);
       const auto [number, is_new] = numbers.try_emplace(name, found.size());
-      if (is_new) found.push_back({name, *data, {value.parameters.begin(), value.parameters.end()}, value.recipe, {}});
+      if (is_new)
+        found.push_back(
+            {name, *data, {value.parameters.begin(), value.parameters.end()}, value.recipe, value.is_rounded, {}});
       const auto& readers = readers_[node.outputs[0]];
       auto& all = found[number->second].readers;
       all.insert(all.end(), readers.begin(), readers.end());
@@ -83,7 +87,7 @@ class Evaluator {
  private:
   void note(const GraphNode& node) {
     if (!can_evaluate(graph_, node)) return;
-    Known known{.node = &node, .is_computed = !moves_elements(node.op_type)};
+    Known known{.node = &node, .is_computed = !moves_elements(node.op_type), .is_rounded = is_arithmetic(node.op_type)};
     std::string recipe, digests = node.op_type;
     for (const GraphValueId input : node.inputs) {
       if (input == graph::no_value) continue;
@@ -91,6 +95,7 @@ class Evaluator {
       if (found == known_.end()) return;
       const Known& from = found->second;
       known.is_computed = known.is_computed || from.is_computed;
+      known.is_rounded = known.is_rounded || from.is_rounded;
       known.parameters.insert(from.parameters.begin(), from.parameters.end());
       if (!from.parameters.empty()) recipe += (recipe.empty() ? "" : ", ") + from.recipe;
       digests += "(" + from.digest + ")";

@@ -18,6 +18,7 @@ struct ComputedValue {
   TensorData data;
   std::vector<std::string> parameters;  // that it is computed from
   std::string recipe;                   // "Mul(direction, Div(length, ReduceL2(direction)))"
+  bool is_rounded = false;              // its operators do arithmetic, and do not only choose elements
   std::vector<std::int32_t> readers;    // operations of the program that read it, perhaps moved
 };
 

@@ -167,7 +167,7 @@ bool Deriver::is_computed(const Expression& expression) {
   if (std::holds_alternative<FoldStep>(expression.step) || std::holds_alternative<ByChannelStep>(expression.step))
     return true;
   const auto* const parameter = std::get_if<ParameterStep>(&expression.step);
-  return (parameter != nullptr && parameter->is_computed()) || std::ranges::any_of(expression.inputs, is_computed);
+  return (parameter != nullptr && parameter->is_rounded) || std::ranges::any_of(expression.inputs, is_computed);
 }
 
 std::optional<float> Deriver::rounding_difference(const TensorData& tensor, const TensorData& result) {

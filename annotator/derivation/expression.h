@@ -29,6 +29,7 @@ struct ParameterStep {
   // value.
   std::vector<std::string> parameters = {};
   std::string recipe = {};
+  bool is_rounded = false;  // its operators do arithmetic, which tools round in ways of their own; not in statements
   std::vector<std::int32_t> readers = {};  // operations of the program that read such a value; not in statements
 
   bool is_computed() const { return !parameters.empty(); }

@@ -111,6 +111,7 @@ ParameterStep Weights::step_of(std::size_t index, DType dtype) const {
   if (is_computed(index)) {
     step.parameters = computed_[index - stored_].parameters;
     step.recipe = computed_[index - stored_].recipe;
+    step.is_rounded = computed_[index - stored_].is_rounded;
     step.readers = computed_[index - stored_].readers;
   }
   return step;

@@ -65,11 +65,15 @@ def _judged(file: File, kind: str, change: Change, path: Path) -> Planted:
     result = command.run_process(arguments(replace(file, changed=path)), {**command.os.environ})
     if result.returncode not in (0, 1):
         return Planted(file, kind, change, False, False, f"exit {result.returncode}: {result.stderr.strip()[:200]}")
-    named = findings(json.loads(result.stdout)["predicate"])
-    right = [row for row in named if row["name"] in change.names]
-    is_module_right = any(change.modules & set(row["modules"]) for row in right)
-    return Planted(file, kind, change, bool(right) and result.returncode == 1, is_module_right,
-                   ", ".join(f"{row['name']} ({'; '.join(row['modules'])})" for row in named[:4]))
+    predicate = json.loads(result.stdout)["predicate"]
+    named = findings(predicate)
+    # A node that was removed has no row: the differences name its operation and module.
+    missing = [each for each in predicate["differences"] if each.startswith("no node stands for ")]
+    right = [row["modules"] for row in named if row["name"] in change.names]
+    right += [[each.partition(" of ")[2]] for each in missing if "removed" in change.text]
+    return Planted(file, kind, change, bool(right) and result.returncode == 1,
+                   any(change.modules & set(modules) for modules in right),
+                   ", ".join([*(f"{row['name']} ({'; '.join(row['modules'])})" for row in named[:4]), *missing[:2]]))
 
 
 def table(results: list[Planted], group: Callable[[str], str]) -> str:
