@@ -68,6 +68,23 @@ class Attention(nn.Module):
         return self.attention(x, x[..., :12], x[..., :12], need_weights=False)[0]
 
 
+class ScaledHeads(nn.Module):
+    """The factor of the queries stands after the place of their only head; a tool multiplies it into weight and bias."""
+
+    inputs = (1, 6, 16)
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(16, 16) for _ in range(3))
+
+    def heads(self, x):
+        return x.view(1, 6, 1, 16).transpose(1, 2)
+
+    def forward(self, x):
+        scores = (self.heads(self.query(x)) * 0.25) @ self.heads(self.key(x)).transpose(-1, -2)
+        return scores.softmax(-1) @ self.heads(self.value(x))
+
+
 def model_of(kind, seed=0):
     torch.manual_seed(seed)
     model = kind()
@@ -90,6 +107,7 @@ CASES = {
     "pruned, TorchScript": (Pruned, False, None),
     "joined, dynamic": (Joined, True, onnx_tools.dynamic_int8()),
     "joined, dynamic, channels": (Joined, True, onnx_tools.dynamic_int8(per_channel=True)),
+    "scaled heads, onnxslim": (ScaledHeads, True, onnx_tools.onnxslim),
     "attention, static": (Attention, False, onnx_tools.static_int8("QDQ")),
 }
 
