@@ -13,15 +13,16 @@
 #include "schema/files/output_files.h"
 #include "schema/files/sha256.h"
 #include "schema/flat_map.h"
+#include "schema/printable.h"
 
 namespace whence::app {
 namespace {
 
 namespace fs = std::filesystem;
 
+using comparison::NodeVerdict;
 using derivation::FileDigest;
 using derivation::FileTensor;
-using comparison::NodeVerdict;
 using derivation::Verdict;
 
 // The modules of a file's nodes: those that the file names, or else those of the operations that they were matched to,
@@ -74,6 +75,29 @@ class NodeModules {
 
   std::unordered_map<const onnx_file::OnnxNode*, std::vector<std::string>> modules_;
 };
+
+// Adds a remark to each tensor that is the default of an input, and a note about them.
+void note_defaults(const onnx_file::OnnxGraph& graph, AttestReport& report) {
+  std::set<std::string_view> inputs;
+  for (const onnx_file::OnnxValue& input : graph.inputs) inputs.insert(input.name);
+  std::string first;
+  std::size_t count = 0;
+  for (AttestedTensor& tensor : report.tensors) {
+    if (!inputs.contains(tensor.name)) continue;
+    if (count++ == 0) first = tensor.name;
+    std::string& remark = tensor.derivation.remark;
+    remark += (remark.empty() ? "" : "; ") + std::string("the default of an input");
+  }
+  if (count == 0) return;
+  const bool is_one = count == 1;
+  Diagnostic found =
+      note(Code::usage,
+           std::to_string(count) + (is_one ? " tensor is the default of an input" : " tensors are defaults of inputs") +
+               ", which whoever runs the file may replace: '" + printable(first) + (is_one ? "'" : "', ..."),
+           {.stage = "attest"});
+  found.remedy = "remove it from the graph's inputs if it is no input";
+  report.notes.push_back(std::move(found));
+}
 
 FileDigest digest_file(const std::string& path) { return {base_name(path), sha256_of_file(path)}; }
 
@@ -148,6 +172,7 @@ AttestReport attest(const std::string& model_path, const AttestOptions& options)
     report.nodes.push_back(
         {derivation::node_name(node), std::string(node.op_type), found[i].verdict, modules.of(&node), found[i].remark});
   }
+  note_defaults(file.model->graph, report);
   report.absent = std::move(file.absent);
   report.prefix = std::move(file.prefix);
   report.model = derivation::digests_of(model_path, *file.model);

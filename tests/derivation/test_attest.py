@@ -407,3 +407,17 @@ def test_zeros_of_another_parameter_are_no_scale_of_a_norm(files_of, tmp_path):
     scale = name.removesuffix("bias") + "weight"
     changed = edited(zeroed, tmp_path / "changed.onnx", scale, lambda numbers: numbers.fill(0))
     assert scale in unaccounted(attest(changed, weights, code=1))[0]
+
+
+def test_a_tensor_that_a_caller_may_replace_gets_a_remark(files_of, tmp_path):
+    """An initializer that is an input as well is only the default of that input."""
+    files = files_of("text")
+    model = onnx.load(files.export("dynamo"))
+    tensor = next(each for each in model.graph.initializer if each.name == "layers.0.query.bias")
+    model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    onnx.save(model, tmp_path / "replaceable.onnx")
+    result = run("attest", tmp_path / "replaceable.onnx", "--weights", files.weights, "--sidecar", files.sidecar, "--json")
+    assert "1 tensor is the default of an input" in result.stdout
+    rows = {row["name"]: row for row in json.loads(result.stdout)["predicate"]["tensors"]}
+    assert rows[tensor.name]["verdict"] == "exact"
+    assert [name for name, row in rows.items() if row.get("remark") == "the default of an input"] == [tensor.name]
