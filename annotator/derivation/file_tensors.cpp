@@ -307,7 +307,8 @@ void FileTensors::add_quantised(const OnnxNode& node) {
                 .bits = bits,
                 .is_signed = is_signed(stored.data_type),
                 .layout = bits == 4 ? Layout::packed : Layout::plain,
-                .default_zero = stored.data_type == type_uint8 ? 1 << (bits - 1) : 0},
+                .default_zero = stored.data_type == type_uint8 ? 1 << (bits - 1) : 0,
+                .usual_rounding = Rounding::divide_shifted_to_even},
                integer_attribute(node, "quantize_axis", 1), integer_attribute(node, "block_size", 128));
   }
 }

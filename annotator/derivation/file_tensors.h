@@ -39,6 +39,8 @@ struct QuantisedWeight {
   bool is_signed = true;
   Layout layout = Layout::plain;
   std::int32_t default_zero = 0;  // without `zeros`
+  // Of the tool that writes this operator: its integers may be those of other roundings as well.
+  std::optional<Rounding> usual_rounding = {};
 };
 
 // A weight in floating point that the file quantises when it runs. `quantised` has no integers.

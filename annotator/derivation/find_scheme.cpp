@@ -61,6 +61,15 @@ constexpr std::array tried_roundings = {Rounding::divide_to_even,         Roundi
                                         Rounding::multiply_to_even,       Rounding::divide_from_zero,
                                         Rounding::divide_shifted_to_even, Rounding::divide_unsigned_to_even};
 
+// Returns all roundings, the likely ones first.
+std::vector<Rounding> roundings_for(const QuantisedWeight& weight, bool is_of_blocks) {
+  const auto& all = is_of_blocks ? roundings_of_blocks : tried_roundings;
+  std::vector<Rounding> ordered(all.begin(), all.end());
+  const auto usual = std::ranges::find(ordered, weight.usual_rounding);
+  std::rotate(ordered.begin(), usual, usual == ordered.end() ? usual : usual + 1);
+  return ordered;
+}
+
 // Also determines the padding of the zero points.
 bool same_zeros(const GroupScales& groups, Scheme& scheme, const QuantisedWeight& weight, const StoredParts& stored,
                 std::int64_t rows) {
@@ -160,7 +169,7 @@ SchemeFinding find_scheme(const Numbers& numbers, const QuantisedWeight& weight,
     finding.scheme = scheme;
     // ONNX Runtime's blocks are not symmetric around 0.
     const bool is_of_blocks = weight.layout != Layout::plain && scheme.low != -scheme.high;
-    for (const Rounding rounding : is_of_blocks ? roundings_of_blocks : tried_roundings) {
+    for (const Rounding rounding : roundings_for(weight, is_of_blocks)) {
       if (finding.exact_integers) break;
       scheme.rounding = rounding;
       for (const bool padding : {false, true}) {

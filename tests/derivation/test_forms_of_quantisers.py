@@ -6,6 +6,7 @@ import json
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx_tools
 import pytest
 import torch
 import whence
@@ -222,3 +223,26 @@ def test_a_tie_of_new_weights_is_rounded_as_by_the_tool(tables, tmp_path):
         "--sidecar", tmp_path / "old.whence.json", "-o", tmp_path / "refitted.onnx")
     found = models.numbers_of(tmp_path / "refitted.onnx")["layer_Q4"]
     assert np.array_equal(found, numpy_helper.to_array(initializer(new, "layer_Q4")))
+
+
+# ---- roundings that the old weights do not distinguish
+
+def test_halves_of_a_new_table_are_rounded_as_by_the_tool_of_its_operator(tables, tmp_path):
+    """ONNX Runtime rounds the halves of a table's blocks to even, and those of a product's blocks from zero."""
+    def with_halves(model):
+        with torch.no_grad():
+            model.table.weight[:] = torch.arange(32) % 16
+            model.table.weight[:, 2::3] += 0.5
+            model.table.weight[:, :2] = torch.tensor([0.0, 15.0])  # so a step is 1, and 0 is zero
+            model.table.weight.clamp_(0, 15)
+
+    onnx.save(tables("old"), tmp_path / "exported.onnx")
+    onnx.save(tables("new", with_halves), tmp_path / "new_exported.onnx")
+    quantise = onnx_tools.blocks(block_size=32, bits=4, is_symmetric=False, op_types_to_quantize=("MatMul", "Gather"))
+    quantise(tmp_path / "exported.onnx", tmp_path / "tool.onnx", [])
+    quantise(tmp_path / "new_exported.onnx", tmp_path / "expected.onnx", [])
+    run("refit", tmp_path / "tool.onnx", "--base", tmp_path / "old.safetensors", "--weights", tmp_path / "new.safetensors",
+        "--sidecar", tmp_path / "old.whence.json", "-o", tmp_path / "refitted.onnx")
+    found, expected = models.numbers_of(tmp_path / "refitted.onnx"), models.numbers_of(tmp_path / "expected.onnx")
+    assert "table.weight_Q4" in found
+    assert [name for name in found if found[name].tobytes() != expected[name].tobytes()] == []
