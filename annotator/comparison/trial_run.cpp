@@ -63,6 +63,35 @@ std::pair<double, double> range_of(const TensorData& data) {
   return range;
 }
 
+// Returns the nodes in an order in which each follows those that make its inputs: some tools append nodes.
+std::vector<const OnnxNode*> after_their_makers(const onnx_file::OnnxGraph& graph) {
+  std::map<std::string_view, std::size_t> makers;
+  std::vector<std::size_t> open(graph.nodes.size());  // inputs of each node whose makers do not stand in `ordered` yet
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const std::string_view output : graph.nodes[i].outputs) makers.emplace(output, i);
+  }
+  std::vector<std::vector<std::size_t>> readers(graph.nodes.size());
+  std::set<std::size_t> ready;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const std::string_view input : graph.nodes[i].inputs) {
+      const auto maker = makers.find(input);
+      if (input.empty() || maker == makers.end()) continue;
+      readers[maker->second].push_back(i);
+      ++open[i];
+    }
+    if (open[i] == 0) ready.insert(i);
+  }
+  std::vector<const OnnxNode*> ordered;
+  while (!ready.empty()) {
+    const std::size_t next = ready.extract(ready.begin()).value();
+    ordered.push_back(&graph.nodes[next]);
+    for (const std::size_t reader : readers[next]) {
+      if (--open[reader] == 0) ready.insert(reader);
+    }
+  }
+  return ordered;
+}
+
 std::optional<std::size_t> bias_of(const OnnxNode& node) {
   const auto slot = bias_slot(node.op_type);
   return slot && node.inputs.size() > *slot && !node.inputs[*slot].empty() ? slot : std::nullopt;
@@ -94,7 +123,7 @@ TrialRun::TrialRun(TriedFile file) : file_(std::move(file)), tolerance_(toleranc
     keep(input.name, *data);
     computed_.insert(input.name);
   }
-  for (const OnnxNode& node : file_.graph.nodes) run(node);
+  for (const OnnxNode* node : after_their_makers(file_.graph)) run(*node);
   compare_outputs();
   explain();
 }
