@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "annotator/comparison/layout_results.h"
 #include "annotator/comparison/numbers_of_node.h"
 #include "annotator/comparison/small_values.h"
 #include "annotator/comparison/window_results.h"
@@ -330,6 +331,11 @@ Results flattened(const GraphNode& node, const TensorData& data) {
   return std::vector<TensorData>{{data.dtype, shape, data.bytes}};
 }
 
+Results moved(const GraphNode& node, const Constants& inputs) {
+  auto result = blocks_moved(node, *inputs[0]);
+  return result ? Results({std::move(*result)}) : std::nullopt;
+}
+
 using Compute = Results (*)(const GraphNode& node, const Constants& inputs);
 
 const std::map<std::string_view, Compute>& computed() {
@@ -343,6 +349,7 @@ const std::map<std::string_view, Compute>& computed() {
       {"AveragePool", pool},
       {"BatchNormalization", batch_norm},
       {"BiasGelu", biased_gelu},
+      {"DepthToSpace", moved},
       {"DequantizeLinear", dequantised},
       {"FastGelu", biased_gelu},
       {"Gelu", gelu},
@@ -355,6 +362,7 @@ const std::map<std::string_view, Compute>& computed() {
       {"RMSNormalization", layer_norm},
       {"ScatterElements", scattered},
       {"SimplifiedLayerNormalization", layer_norm},
+      {"SpaceToDepth", moved},
       {"Split", split},
       {"TopK", chosen},
       {"PRelu", [](const GraphNode&, const Constants& inputs) { return prelu(inputs); }},

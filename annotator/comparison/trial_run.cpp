@@ -87,6 +87,35 @@ std::pair<double, double> range_of(const TensorData& data) {
   return range;
 }
 
+// Returns the nodes in an order in which each follows those that make its inputs: some tools append nodes.
+std::vector<const OnnxNode*> after_their_makers(const onnx_file::OnnxGraph& graph) {
+  std::map<std::string_view, std::size_t> makers;
+  std::vector<std::size_t> open(graph.nodes.size());  // inputs of each node whose makers do not stand in `ordered` yet
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const std::string_view output : graph.nodes[i].outputs) makers.emplace(output, i);
+  }
+  std::vector<std::vector<std::size_t>> readers(graph.nodes.size());
+  std::set<std::size_t> ready;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const std::string_view input : graph.nodes[i].inputs) {
+      const auto maker = makers.find(input);
+      if (input.empty() || maker == makers.end()) continue;
+      readers[maker->second].push_back(i);
+      ++open[i];
+    }
+    if (open[i] == 0) ready.insert(i);
+  }
+  std::vector<const OnnxNode*> ordered;
+  while (!ready.empty()) {
+    const std::size_t next = ready.extract(ready.begin()).value();
+    ordered.push_back(&graph.nodes[next]);
+    for (const std::size_t reader : readers[next]) {
+      if (--open[reader] == 0) ready.insert(reader);
+    }
+  }
+  return ordered;
+}
+
 std::optional<std::size_t> bias_of(const OnnxNode& node) {
   const auto slot = bias_slot(node.op_type);
   return slot && node.inputs.size() > *slot && !node.inputs[*slot].empty() ? slot : std::nullopt;
@@ -118,7 +147,12 @@ TrialRun::TrialRun(TriedFile file) : file_(std::move(file)), tolerance_(toleranc
     keep(input.name, *data);
     computed_.insert(input.name);
   }
-  for (const OnnxNode& node : file_.graph.nodes) run(node);
+  for (const OnnxNode* node : after_their_makers(file_.graph)) {
+    if (const auto quantised = quantised_operator(*node))
+      run_quantised(*node, *quantised);
+    else
+      run(*node, numbers_.at(node));
+  }
   compare_outputs();
   explain();
 }
@@ -141,21 +175,69 @@ const TensorData* TrialRun::value(std::string_view name) {
   return known ? &*known : nullptr;
 }
 
-void TrialRun::run(const OnnxNode& node) {
+void TrialRun::run(const OnnxNode& node, std::size_t number) {
   if (!node.subgraphs.empty() || node.outputs.empty()) return;
   const bool is_live =
       std::ranges::any_of(node.inputs, [&](std::string_view input) { return computed_.contains(input); });
   if (is_live) computed_.insert(node.outputs.begin(), node.outputs.end());
-  const std::size_t number = numbers_.at(&node);
   const ProductKind kind = is_live ? product_kind(node.op_type) : ProductKind::none;
   const bool has_weight =
       kind != ProductKind::none && std::ranges::any_of(node.inputs, [&](std::string_view input) {
         const TensorNumber weight = constant_of(input, file_.tensors);
         return weight != no_tensor && file_.derivations[static_cast<std::size_t>(weight)].expression;
       });
-  if (has_weight) return run_product(node, kind, number);
-  if ((is_live && keep_value(node)) || choose_rows(node, number)) return;
+  if (has_weight || computes_weight(node, kind, number)) return run_product(node, kind, number);
+  const bool is_unrounded =
+      std::ranges::any_of(node.inputs, [&](std::string_view input) { return unrounded_.contains(input); });
+  if (!is_live && (node.op_type == "QuantizeLinear" || (is_unrounded && node.op_type != "DequantizeLinear")))
+    unrounded_.insert(node.outputs.begin(), node.outputs.end());
+  const bool may_keep = is_live || is_unrounded || node.op_type == "QuantizeLinear";
+  if ((may_keep && keep_value(node)) || choose_rows(node, number)) return;
   compute(node);
+}
+
+void TrialRun::run_quantised(const OnnxNode& node, const QuantisedOperator& quantised) {
+  const ProductKind kind = product_kind(quantised.plain);
+  OnnxNode plain = node;
+  plain.op_type = quantised.plain;
+  plain.domain = {};
+  plain.inputs.clear();
+  for (const std::size_t slot : quantised.operands)
+    plain.inputs.push_back(unquantised_operand(node, slot, kind != ProductKind::none));
+  const bool has_bias = quantised.bias && *quantised.bias < node.inputs.size() && !node.inputs[*quantised.bias].empty();
+  if (has_bias) plain.inputs.push_back(unquantised_bias(node, quantised));
+  run(plain, numbers_.at(&node));
+  const TensorData* const result = value(node.outputs[0]);
+  const auto [least, largest] = result == nullptr ? std::pair(0.0, 0.0) : range_of(*result);
+  if (result != nullptr && file_.may_cut(node, least, largest)) values_[node.outputs[0]] = std::nullopt;
+}
+
+std::string_view TrialRun::unquantised_operand(const OnnxNode& node, std::size_t slot, bool is_product) {
+  const std::string_view operand = node.inputs[slot];
+  const bool is_weight = is_product && constant_of(operand, file_.tensors) != no_tensor;
+  if (is_weight || computed_.contains(operand) || unrounded_.contains(operand)) return operand;
+  return dequantised(value(operand), value(node.inputs[slot + 1]), value(node.inputs[slot + 2]));
+}
+
+std::string_view TrialRun::unquantised_bias(const OnnxNode& node, const QuantisedOperator& quantised) {
+  graph::GraphNode product;
+  product.op_type = "Mul";
+  product.outputs = {0};
+  const TensorData* const one = value(node.inputs[quantised.operands[0] + 1]);
+  const TensorData* const other = value(node.inputs[quantised.operands[1] + 1]);
+  const auto scale = one != nullptr && other != nullptr ? results_of(product, {one, other}) : std::nullopt;
+  return dequantised(value(node.inputs[*quantised.bias]), scale ? &scale->front() : nullptr, nullptr);
+}
+
+std::string_view TrialRun::dequantised(const TensorData* integers, const TensorData* scale, const TensorData* zero) {
+  const std::string_view name = names_.emplace_back("dequantised " + std::to_string(names_.size()));
+  graph::GraphNode step;
+  step.op_type = "DequantizeLinear";
+  step.outputs = {0};
+  step.attributes = {{"axis", std::int64_t{0}}};
+  auto result = integers != nullptr && scale != nullptr ? results_of(step, {integers, scale, zero}) : std::nullopt;
+  if (result) keep(name, std::move(result->front()));
+  return name;
 }
 
 bool TrialRun::keep_value(const OnnxNode& node) {
@@ -205,6 +287,10 @@ void TrialRun::compute(const OnnxNode& node) {
     inputs.push_back(input.empty() ? nullptr : value(input));
     if (!input.empty() && inputs.back() == nullptr) return;
   }
+  // The number between quantised elements is an integer, and these are kept as the numbers that they stand for.
+  const bool pads_integers = node.op_type == "Pad" && inputs.size() > 2 && inputs[2] != nullptr &&
+                             is_floating(inputs[0]->dtype) && !is_floating(inputs[2]->dtype);
+  if (pads_integers) return;
   auto results = results_of(read, inputs);
   for (std::size_t i = 0; results && i < results->size() && i < node.outputs.size(); ++i)
     keep(node.outputs[i], std::move((*results)[i]));
@@ -240,11 +326,21 @@ const TrialProgram::Product* TrialRun::chosen(const std::vector<const Product*>&
   return all.size() == 1 ? all[0] : nullptr;
 }
 
+std::size_t TrialRun::operand_slot(const OnnxNode& node, ProductKind kind) const {
+  const bool may_be_first = kind == ProductKind::matrix || kind == ProductKind::sum_of_products;
+  return may_be_first && !computed_.contains(node.inputs[0]) ? 1 : 0;
+}
+
+bool TrialRun::computes_weight(const OnnxNode& node, ProductKind kind, std::size_t number) const {
+  if (kind == ProductKind::none || node.inputs.size() < 2) return false;
+  const std::size_t slot = operand_slot(node, kind);
+  if (slot == 0 && computed_.contains(node.inputs[1])) return false;
+  return !candidates(file_.placement.placed[number].own_operations(), kind, slot).empty();
+}
+
 void TrialRun::run_product(const OnnxNode& node, ProductKind kind, std::size_t number) {
   const Placed& place = file_.placement.placed[number];
-  const bool may_be_first = kind == ProductKind::matrix || kind == ProductKind::sum_of_products;
-  const bool is_weight_first = may_be_first && constant_of(node.inputs[0], file_.tensors) != no_tensor;
-  const std::size_t slot = is_weight_first ? 1 : 0;
+  const std::size_t slot = operand_slot(node, kind);
   const bool is_turned = onnx_file::integer_attribute(node, "transA", 0) != 0 ||
                          onnx_file::integer_attribute(node, "transBatchA", 0) != 0 ||
                          onnx_file::integer_attribute(node, "transBatchB", 0) != 0 ||
@@ -391,7 +487,9 @@ TrialRun::Difference TrialRun::explained(std::string_view name,
   // An input of the file, read by a product in place of what the program reads.
   difference.remark = "reads other numbers than in the program";
   for (const OnnxNode* reader : file_.tensors.readers(name)) {
-    if (product_kind(reader->op_type) != ProductKind::none) difference.nodes.insert(numbers_.at(reader));
+    const auto quantised = quantised_operator(*reader);
+    const std::string_view op_type = quantised ? quantised->plain : reader->op_type;
+    if (product_kind(op_type) != ProductKind::none) difference.nodes.insert(numbers_.at(reader));
   }
   return difference;
 }

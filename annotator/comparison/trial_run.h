@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "annotator/comparison/file_wiring.h"
 #include "annotator/comparison/placing.h"
+#include "annotator/comparison/quantised_operators.h"
 #include "annotator/comparison/trial_program.h"
 #include "annotator/comparison/wiring.h"
 #include "annotator/comparison/written_out.h"
@@ -61,8 +63,18 @@ class TrialRun {
  private:
   using Product = TrialProgram::Product;
 
-  void run(const onnx_file::OnnxNode& node);
+  // Runs a node, or one in floating point in its place, with the number of the file's node.
+  void run(const onnx_file::OnnxNode& node, std::size_t number);
+  void run_quantised(const onnx_file::OnnxNode& node, const QuantisedOperator& quantised);
+  // Return the name of a value in floating point: the operand itself if the trial run keeps its integers as such.
+  std::string_view unquantised_operand(const onnx_file::OnnxNode& node, std::size_t slot, bool is_product);
+  std::string_view unquantised_bias(const onnx_file::OnnxNode& node, const QuantisedOperator& quantised);
+  std::string_view dequantised(const TensorData* integers, const TensorData* scale, const TensorData* zero);
   void run_product(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t number);
+  // Returns the input of a product that is no weight.
+  std::size_t operand_slot(const onnx_file::OnnxNode& node, ProductKind kind) const;
+  // Returns true for a product of the program whose weight the file computes from tensors, as the program does.
+  bool computes_weight(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t number) const;
   bool choose_rows(const onnx_file::OnnxNode& node, std::size_t number);
   void compute(const onnx_file::OnnxNode& node);
   // Sets a result to a value that a node keeps, as a quantiser does; returns false for other nodes.
@@ -87,6 +99,8 @@ class TrialRun {
   std::map<const onnx_file::OnnxNode*, std::size_t> numbers_;
   std::map<std::string_view, std::optional<TensorData>> values_;
   std::set<std::string_view> computed_;      // from inputs or made-up results
+  std::set<std::string_view> unrounded_;     // quantised constants, kept as the numbers that they stand for
+  std::deque<std::string> names_;            // of values that are not in the file
   std::map<std::string_view, bool> others_;  // values with other numbers; true: outputs
   std::vector<Difference> differences_;
   double tolerance_ = 0;

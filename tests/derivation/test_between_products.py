@@ -10,6 +10,7 @@ import whence
 from onnx import helper, numpy_helper
 from torch import nn
 
+import onnx_tools
 import small_models as models
 from command import run
 
@@ -60,14 +61,28 @@ class Image(nn.Module):
         return self.head(y.mean((2, 3))), y.amax((2, 3))
 
 
+class Blocks(nn.Module):
+    """A picture with twice the height and width: its elements are channels of the last convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.act, self.last = nn.Conv2d(3, 8, 2, 2), nn.LeakyReLU(0.3), nn.Conv2d(8, 12, 1)
+
+    def forward(self, x):
+        x = self.act(self.first(x))
+        return nn.functional.pixel_shuffle(self.last(x), 2).tanh()
+
+
 def _inputs(name):
     torch.manual_seed(1)
+    if name == "blocks":
+        return (torch.randn(2, 3, 8, 8),)
     if name == "image":
         return (torch.randn(2, 3, 8, 8),)
     return torch.randint(0, 20, (2, STEPS)), torch.ones(2, STEPS, dtype=torch.int64)
 
 
-MODELS = {"tokens": Tokens, "image": Image}
+MODELS = {"tokens": Tokens, "image": Image, "blocks": Blocks}
 EXPORTERS = ("dynamo", "torchscript")
 
 
@@ -146,6 +161,16 @@ def replaced(op_type, by):
     return change
 
 
+def passed_on(op_type):
+    """Returns a change: the operator gives its operand as an output."""
+    def change(graph):
+        node = last(graph, op_type)
+        node.op_type, node.domain = "Identity", ""
+        del node.attribute[:]
+        del node.input[1:]
+    return change
+
+
 def exchanged(op_type):
     def change(graph):
         node = last(graph, op_type)
@@ -183,6 +208,7 @@ CHANGES = {
         "a function of the padded picture": inserted("Exp", "Pad"),
         "a kernel with exchanged axes": turned_kernel,
     },
+    "blocks": {"no last activation": passed_on("Tanh")},
 }
 
 
@@ -195,3 +221,35 @@ def test_the_honest_file_is_accounted_for(name, exporter, files, tmp_path):
 @pytest.mark.parametrize("name, change", [(name, change) for name in CHANGES for change in CHANGES[name]])
 def test_a_change_is_found(name, change, files, tmp_path):
     assert attest(files(name, "torchscript"), CHANGES[name][change], tmp_path) == 1
+
+
+TOOLS = {"float16": onnx_tools.float16(), "quantised": onnx_tools.static_int8("QOperator")}
+CHANGES_OF_TOOLS = {
+    ("float16", "no last activation"): passed_on("Tanh"),
+    ("float16", "no activation"): removed("LeakyRelu"),
+    ("quantised", "no last activation"): passed_on("Tanh"),
+    ("quantised", "no activation"): removed("QLinearLeakyRelu"),
+}
+
+
+@pytest.fixture(scope="module")
+def written(files, tmp_path_factory):
+    def make(tool):
+        file = files("blocks", "torchscript")
+        path = tmp_path_factory.getbasetemp() / f"blocks.{tool}.onnx"
+        if not path.exists():
+            given = onnx.load(file.path).graph.input[0].name
+            TOOLS[tool](file.path, path, [{given: _inputs("blocks")[0].numpy()}])
+        return SimpleNamespace(path=path, sidecar=file.sidecar, weights=file.weights)
+
+    return make
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_honest_file_of_a_tool_is_accounted_for(tool, written, tmp_path):
+    assert attest(written(tool), lambda graph: None, tmp_path) == 0
+
+
+@pytest.mark.parametrize("tool, change", CHANGES_OF_TOOLS)
+def test_a_change_of_a_tools_file_is_found(tool, change, written, tmp_path):
+    assert attest(written(tool), CHANGES_OF_TOOLS[tool, change], tmp_path) == 1
