@@ -175,7 +175,7 @@ bool fits(const std::string& name, const std::optional<Setting>& theirs, const s
 }  // namespace
 
 std::string attribute_difference(const OnnxNode& node, const std::vector<std::int32_t>& operations,
-                                 const OperationForms& forms, int opset) {
+                                 const OperationForms& forms, int opset, const SameAxesAfter& same_axes) {
   const std::string_view row = operators::onnx_operator(node.op_type).plain;
   const std::string op_type(row.empty() ? node.op_type : row);
   std::set<std::string> names;
@@ -229,7 +229,8 @@ std::string attribute_difference(const OnnxNode& node, const std::vector<std::in
       }
       is_comparable = true;
       is_equal = is_equal || fits(name, theirs, ours, *form.graph, *form.node) ||
-                 (name == "group" && fills_block(node, theirs, *form.graph, *form.node));
+                 (name == "group" && fills_block(node, theirs, *form.graph, *form.node)) ||
+                 (name == "keepdims" && same_axes(theirs == Setting{{1}}, form));
       expected = std::move(ours);
     }
     if (!is_comparable || is_equal) continue;

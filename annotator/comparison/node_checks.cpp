@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annotator/comparison/attribute_fit.h"
+#include "annotator/comparison/kept_axes.h"
 #include "annotator/comparison/operator_fit.h"
 #include "annotator/comparison/packed_products.h"
 #include "annotator/comparison/parameter_places.h"
@@ -108,7 +109,10 @@ std::string NodeChecks::other_attention(std::size_t node) {
 }
 
 std::string NodeChecks::other_attribute(std::size_t node) {
-  return attribute_difference(node_of(node), own(node), file_.operations, opset_of(file_.model));
+  return attribute_difference(node_of(node), own(node), file_.operations, opset_of(file_.model),
+                              [&](bool keeps, const OperationForms::FormNode& form) {
+                                return same_axes_after(node_of(node), keeps, form, file_.model.graph, file_.tensors);
+                              });
 }
 
 std::string NodeChecks::other_order(std::size_t node) {

@@ -29,6 +29,25 @@ bool moves_elements(std::string_view op_type) {
   return movements.contains(op_type);
 }
 
+// Returns true for a part along the first axis with more than one element: such rows of a parameter are found
+// unchanged.
+bool chooses_rows(const Graph& graph, const GraphNode& node) {
+  const auto& dims = graph.values[static_cast<std::size_t>(node.inputs[0])].dims;
+  const auto& parts = graph.values[static_cast<std::size_t>(node.outputs[0])].dims;
+  if (!dims || !parts || dims->size() != parts->size()) return false;
+  const auto is_longer = [](const Dim& dim) { return !dim.is_static() || dim.size > 1; };
+  const auto first = static_cast<std::size_t>(std::ranges::find_if(*dims, is_longer) - dims->begin());
+  for (std::size_t axis = first + 1; axis < dims->size(); ++axis) {
+    if (!((*dims)[axis] == (*parts)[axis])) return false;
+  }
+  return true;
+}
+
+// Returns true for a part of a value that is not one of its rows.
+bool chooses_part(const Graph& graph, const GraphNode& node) {
+  return (node.op_type == "Slice" || node.op_type == "Split") && !chooses_rows(graph, node);
+}
+
 // A value that depends on parameters and constants alone.
 struct Known {
   const Parameter* parameter = nullptr;  // null: a constant, or the result of `node`
@@ -87,7 +106,9 @@ class Evaluator {
  private:
   void note(const GraphNode& node) {
     if (!can_evaluate(graph_, node)) return;
-    Known known{.node = &node, .is_computed = !moves_elements(node.op_type), .is_rounded = is_arithmetic(node.op_type)};
+    Known known{.node = &node,
+                .is_computed = !moves_elements(node.op_type) || chooses_part(graph_, node),
+                .is_rounded = is_arithmetic(node.op_type)};
     std::string recipe, digests = node.op_type;
     for (const GraphValueId input : node.inputs) {
       if (input == graph::no_value) continue;

@@ -22,8 +22,9 @@ struct ComputedValue {
   std::vector<std::int32_t> readers;    // operations of the program that read it, perhaps moved
 };
 
-// Evaluates each operation that depends on parameters and constants alone and does more than moving elements. `value`
-// returns a parameter's numbers; nullopt if they are unknown. Returns nothing for a program that cannot be exported.
+// Evaluates each operation that depends on parameters and constants alone and does more than moving elements or
+// choosing rows of a parameter, which are found in the parameter itself. `value` returns a parameter's numbers; nullopt
+// if they are unknown. Returns nothing for a program that cannot be exported.
 std::vector<ComputedValue> computed_values(const Program& program,
                                            const std::function<std::optional<TensorData>(const Parameter&)>& value);
 

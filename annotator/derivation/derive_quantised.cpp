@@ -61,8 +61,9 @@ std::vector<Expression> Deriver::quantised_candidates(const QuantisedWeight& wei
   const auto add = [&](std::vector<Expression> others) { std::ranges::move(others, std::back_inserter(candidates)); };
   switch (before) {
     case Before::unchanged:
-      add(computed_sources(weight.dims));
+      // What the program computes from a parameter may have the same integers: the parameter itself comes first.
       add(source ? alike : small_sources(weight.dims));
+      add(computed_sources(weight.dims));
       break;
     case Before::folded:
       for (const Expression& each : alike) add(folded_sources(weight, each, numbers));
