@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "annotator/comparison/ambiguities.h"
 #include "annotator/comparison/cuts.h"
 #include "annotator/comparison/file_wiring.h"
 #include "annotator/comparison/node_checks.h"
@@ -321,6 +322,7 @@ std::vector<NodeFinding> node_findings(const onnx_file::OnnxSummary& model, cons
                                        const std::vector<ProgramForm>& forms, const Weights& weights,
                                        const FileTensors& tensors, Contents& contents,
                                        std::vector<Derivation>& derivations, std::vector<std::string>& differences) {
+  std::ranges::move(ambiguities(model), std::back_inserter(differences));
   const WrittenOut written = write_out(model);
   if (!written.model)
     return findings_of(model, written, program, forms, weights, tensors, contents, derivations, differences);

@@ -174,3 +174,20 @@ def test_tokens_that_are_exchanged_before_the_embedding_are_found(files_of, tmp_
     predicate = attest(tmp_path / "changed.onnx", files, code=1)
     rows = [*predicate["tensors"], *predicate["nodes"]]
     assert {"added", "exchanged"} & {row["name"] for row in rows if row["verdict"] == "unaccounted"}
+
+
+@pytest.mark.parametrize("what", ["attribute", "operator set"])
+def test_what_the_file_states_twice_is_a_difference(files_of, tmp_path, what):
+    """Runtimes use the first or the last, so that one file is several models."""
+    files = files_of("text")
+    model = onnx.load(files.export("dynamo"))
+    if what == "attribute":
+        softmax = next(node for node in model.graph.node if node.op_type == "Softmax")
+        softmax.attribute.append(helper.make_attribute("axis", 1))
+        expected = f"the node {softmax.name} states its attribute axis twice"
+    else:
+        model.opset_import.append(helper.make_opsetid("", 13))
+        expected = "the file imports the operator set 'ai.onnx' twice"
+    onnx.save(model, tmp_path / "twice.onnx")
+    result = run("attest", tmp_path / "twice.onnx", "--weights", files.weights, "--sidecar", files.sidecar, "--json", code=1)
+    assert expected in json.loads(result.stdout)["predicate"]["differences"]
