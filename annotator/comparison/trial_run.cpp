@@ -129,9 +129,22 @@ void TrialRun::run(const OnnxNode& node) {
         const TensorNumber weight = constant_of(input, file_.tensors);
         return weight != no_tensor && file_.derivations[static_cast<std::size_t>(weight)].expression;
       });
-  if (has_weight) return run_product(node, kind, number);
+  if (has_weight || (kind != ProductKind::none && reads_computed_weight(node, kind, number)))
+    return run_product(node, kind, number);
   if ((is_live && keep_value(node)) || choose_rows(node, number)) return;
   compute(node);
+}
+
+bool TrialRun::reads_computed_weight(const OnnxNode& node, ProductKind kind, std::size_t number) {
+  constexpr double tolerance = 1e-5;
+  if (node.inputs.size() < 2 || computed_.contains(node.inputs[0]) == computed_.contains(node.inputs[1])) return false;
+  const std::size_t slot = computed_.contains(node.inputs[0]) ? 0 : 1;
+  const TensorData* const own = value(node.inputs[1 - slot]);
+  const auto all = candidates(file_.placement.placed[number].own_operations(), kind, slot);
+  return own != nullptr && !all.empty() && std::ranges::all_of(all, [&](const Product* each) {
+           const TensorData* const weight = program_->value(each->node->inputs[1 - slot]);
+           return weight != nullptr && weight->shape == own->shape && are_near(*own, *weight, tolerance);
+         });
 }
 
 bool TrialRun::keep_value(const OnnxNode& node) {
@@ -219,9 +232,10 @@ const TrialProgram::Product* TrialRun::chosen(const std::vector<const Product*>&
 void TrialRun::run_product(const OnnxNode& node, ProductKind kind, std::size_t number) {
   const Placed& place = file_.placement.placed[number];
   const bool may_be_first = kind == ProductKind::matrix || kind == ProductKind::sum_of_products;
-  const bool is_weight_first = may_be_first && constant_of(node.inputs[0], file_.tensors) != no_tensor;
+  const bool is_weight_first = may_be_first && !computed_.contains(node.inputs[0]);
   const std::size_t slot = is_weight_first ? 1 : 0;
   const bool is_turned = onnx_file::integer_attribute(node, "transA", 0) != 0 ||
+                         (is_weight_first && onnx_file::integer_attribute(node, "transB", 0) != 0) ||
                          onnx_file::integer_attribute(node, "transBatchA", 0) != 0 ||
                          onnx_file::integer_attribute(node, "transBatchB", 0) != 0 ||
                          node.domain == "com.microsoft.nchwc" || node.inputs.size() < 2 ||

@@ -63,6 +63,8 @@ class TrialRun {
 
   void run(const onnx_file::OnnxNode& node);
   void run_product(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t number);
+  // Returns true for a weight that the file computes, with the numbers that the program computes for it.
+  bool reads_computed_weight(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t number);
   bool choose_rows(const onnx_file::OnnxNode& node, std::size_t number);
   void compute(const onnx_file::OnnxNode& node);
   // Sets a result to a value that a node keeps, as a quantiser does; returns false for other nodes.
