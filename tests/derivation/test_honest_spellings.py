@@ -83,6 +83,7 @@ class Function(nn.Module):
 
 FUNCTIONS = {
     "gather": lambda y: y.gather(-1, y[..., :3].argsort(-1)),
+    "atan2": lambda y: torch.atan2(y[:, :1], y[:, 1:]),
 }
 MODELS = {
     "cosines": (Cosines, lambda: torch.randint(0, 48, (2, 5))),
@@ -233,7 +234,27 @@ def sort_downwards(model):
     set_attribute(node, "largest", lambda largest: 1 - largest)
 
 
-CHANGES = {"gather": [sort_downwards]}
+def constant_of(model, node, slot):
+    return next(each for each in nodes_of(model, "Constant") if each.output[0] == node.input[slot])
+
+
+def set_constant(model, node, slot, number):
+    [value] = constant_of(model, node, slot).attribute
+    array = numpy_helper.to_array(value.t)
+    value.t.CopyFrom(numpy_helper.from_array(np.full_like(array, number)))
+
+
+def turn_less(model):
+    node = next(each for each in nodes_of(model, "Add"))
+    set_constant(model, node, 1, 3)
+
+
+def turn_others(model):
+    [node] = nodes_of(model, "Greater")
+    node.op_type = "Less"
+
+
+CHANGES = {"gather": [sort_downwards], "atan2": [turn_less, turn_others]}
 
 
 @pytest.mark.parametrize("name, plant", [(name, plant) for name, plants in CHANGES.items() for plant in plants])
