@@ -42,7 +42,7 @@ NodeChecks::NodeChecks(const PlacedFile& file)
       parts_(file.operations, file.tensors, file.placement.packed, file.contents),
       contradictions_(file.operations, file.tensors, file.derivations, file.contents),
       rows_(file.model.graph, file.written, file.tensors, file.contents, file.forms),
-      products_(product_chains(file.forms), file.tensors, file.derivations, file.contents),
+      products_(product_chains(file.forms), file.tensors, file.derivations, file.contents, file.weights),
       surplus_(file.nodes, file.placement.placed, file.operations, file.tensors),
       wholes_(file.nodes, file.placement.placed, file.operations, file.tensors, file.derivations),
       recurrent_(file.nodes, file.placement.placed, file.tensors, file.derivations, file.contents, file.forms),

@@ -53,7 +53,7 @@ const std::vector<Row>& rows() {
       {"InstanceNormalization", {"GroupNormalization"}},
       {"MatMul", {"Attention", "Einsum", "GRU", "LSTM", "RNN"}},
       {"Where", {"Attention", "Softplus"}},
-      {"Greater", {"Softplus"}},
+      {"Greater", {"Atan", "Softplus"}},
       {"IsNaN", {"Attention", "Softmax"}},
       {"And", {"Mul"}},
       // Operators of runtimes and newer opsets for several others.

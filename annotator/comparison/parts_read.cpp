@@ -175,6 +175,7 @@ std::optional<PartsRead::Parts> PartsRead::parts_of(std::string_view value) cons
     }
     const bool is_scaling = scales(maker->op_type) && tensors_.find(maker->inputs[1]) != no_tensor;
     if (packed_.contains(maker) && !parts.empty()) parts.pop_back();
+    if (maker->op_type == "Shape") return Parts();  // a size is no part of a value
     if (!is_choice(maker->op_type) && !moves(maker->op_type) && !is_scaling) break;
     value = maker->inputs[0];
   }
@@ -192,6 +193,7 @@ std::optional<PartsRead::Parts> PartsRead::parts_of(const graph::Graph& graph, g
       parts.push_back(*part);
     }
     const bool is_scaling = scales(maker->op_type) && graph.constant(maker->inputs[1]) != nullptr;
+    if (maker->op_type == "Shape") return Parts();  // a size is no part of a value
     if (!is_choice(maker->op_type) && !moves(maker->op_type) && !is_scaling) break;
     value = maker->inputs[0];
   }

@@ -29,6 +29,7 @@ using derivation::ProductChain;
 using derivation::QuantiseBiasStep;
 using derivation::TensorNumber;
 using derivation::Verdict;
+using derivation::Weights;
 
 using onnx_file::OnnxNode;
 
@@ -70,8 +71,8 @@ std::string factor_text(const Expression& expression) {
 }  // namespace
 
 ProductParts::ProductParts(std::vector<ProductChain> chains, const FileTensors& tensors,
-                           const std::vector<Derivation>& derivations, Contents& contents)
-    : chains_(std::move(chains)), tensors_(tensors), derivations_(derivations), contents_(contents) {
+                           const std::vector<Derivation>& derivations, Contents& contents, const Weights& weights)
+    : chains_(std::move(chains)), tensors_(tensors), derivations_(derivations), contents_(contents), weights_(weights) {
   for (const ProductChain& chain : chains_) {
     if (chain.bias.empty()) continue;
     biases_[chain.weight].insert(chain.bias);
@@ -140,8 +141,25 @@ std::string ProductParts::other_bias(const Expression& weight, const Expression&
   }
   // Other vectors may be added after the product as well.
   const bool is_bias = std::ranges::all_of(added, [&](const std::string& name) { return all_biases_.contains(name); });
-  if (weights.empty() || added.empty() || !is_bias || share(added, expected)) return "";
+  if (weights.empty() || added.empty() || !is_bias || share(added, expected) || are_equal(bias, expected)) return "";
   return "adds " + *added.begin() + ", where the program adds " + *expected.begin();
+}
+
+bool ProductParts::are_equal(const Expression& bias, const Names& expected) const {
+  const auto* const parameter = std::get_if<ParameterStep>(&bias.step);
+  if (parameter == nullptr || weights_.find(parameter->name) == nullptr) return false;
+  const TensorData added = weights_.value(parameter->name);
+  const auto numbers = program::Elements::of(added);
+  return numbers && numbers->size() > 0 && std::ranges::all_of(expected, [&](const std::string& name) {
+           if (weights_.find(name) == nullptr) return false;
+           const TensorData other = weights_.value(name);
+           const auto others = program::Elements::of(other);
+           if (!others || others->size() == 0 || others->size() % numbers->size() != 0) return false;
+           for (std::size_t i = 0; i < others->size(); ++i) {
+             if (others->number(i) != numbers->number(i % numbers->size())) return false;
+           }
+           return true;
+         });
 }
 
 std::string ProductParts::other_norm(const Expression& weight, const Expression& bias) const {

@@ -13,6 +13,7 @@
 #include "annotator/derivation/derive.h"
 #include "annotator/derivation/file_tensors.h"
 #include "annotator/derivation/product_chains.h"
+#include "annotator/derivation/weights.h"
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::comparison {
@@ -21,7 +22,8 @@ class ProductParts {
  public:
   // All must outlive this object.
   ProductParts(std::vector<derivation::ProductChain> chains, const derivation::FileTensors& tensors,
-               const std::vector<derivation::Derivation>& derivations, derivation::Contents& contents);
+               const std::vector<derivation::Derivation>& derivations, derivation::Contents& contents,
+               const derivation::Weights& weights);
 
   // Returns what a node does otherwise; "" if nothing.
   std::string difference(const onnx_file::OnnxNode& node) const;
@@ -33,6 +35,8 @@ class ProductParts {
   derivation::TensorNumber weight_before(std::string_view value, bool after_sums) const;
   std::string of_pair(derivation::TensorNumber weight, derivation::TensorNumber bias) const;
   std::string other_bias(const derivation::Expression& weight, const derivation::Expression& bias) const;
+  // Returns true if each of these biases, or each part of it, has the same numbers as a bias: zeros, before a training.
+  bool are_equal(const derivation::Expression& bias, const std::set<std::string, std::less<>>& expected) const;
   std::string other_norm(const derivation::Expression& weight, const derivation::Expression& bias) const;
   std::string other_factor(const derivation::Expression& weight, const derivation::Expression& bias) const;
   std::string of_zeros(const derivation::Expression& weight, derivation::TensorNumber bias) const;
@@ -44,6 +48,7 @@ class ProductParts {
   const derivation::FileTensors& tensors_;
   const std::vector<derivation::Derivation>& derivations_;
   derivation::Contents& contents_;
+  const derivation::Weights& weights_;
 };
 
 }  // namespace whence::comparison

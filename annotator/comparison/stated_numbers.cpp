@@ -150,13 +150,17 @@ std::set<double> stated_in(const OperationForms& forms, const std::vector<std::i
   for (const std::int32_t operation : operations) {
     Numbers numbers, defined;
     bool is_plain = false;  // a form has the operator, so that its numbers are those of no definition
+    bool has_angle = false;
     forms.for_each_node({operation}, [&](const FormNode& form) {
       const std::size_t before = numbers[part].size();
       add_numbers(form, numbers, defined);
       is_plain = is_plain || (form.node->op_type == op_type && numbers[part].size() > before);
+      has_angle = has_angle || form.node->op_type == "Atan";
     });
     stated.merge(numbers[part]);
     if (!is_plain) stated.merge(defined[part]);
+    // An angle of two coordinates is turned by half a circle either way.
+    if (part == Part::term && has_angle) stated.insert({M_PI, -M_PI});
   }
   return part == Part::factor ? following_from(stated) : stated;
 }

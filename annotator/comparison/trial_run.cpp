@@ -186,7 +186,7 @@ void TrialRun::run(const OnnxNode& node, std::size_t number) {
         const TensorNumber weight = constant_of(input, file_.tensors);
         return weight != no_tensor && file_.derivations[static_cast<std::size_t>(weight)].expression;
       });
-  if (has_weight || computes_weight(node, kind, number)) return run_product(node, kind, number);
+  if (has_weight || reads_computed_weight(node, kind, number)) return run_product(node, kind, number);
   const bool is_unrounded =
       std::ranges::any_of(node.inputs, [&](std::string_view input) { return unrounded_.contains(input); });
   if (!is_live && (node.op_type == "QuantizeLinear" || (is_unrounded && node.op_type != "DequantizeLinear")))
@@ -331,17 +331,24 @@ std::size_t TrialRun::operand_slot(const OnnxNode& node, ProductKind kind) const
   return may_be_first && !computed_.contains(node.inputs[0]) ? 1 : 0;
 }
 
-bool TrialRun::computes_weight(const OnnxNode& node, ProductKind kind, std::size_t number) const {
+bool TrialRun::reads_computed_weight(const OnnxNode& node, ProductKind kind, std::size_t number) {
+  constexpr double tolerance = 1e-5;
   if (kind == ProductKind::none || node.inputs.size() < 2) return false;
   const std::size_t slot = operand_slot(node, kind);
   if (slot == 0 && computed_.contains(node.inputs[1])) return false;
-  return !candidates(file_.placement.placed[number].own_operations(), kind, slot).empty();
+  const TensorData* const own = value(node.inputs[1 - slot]);
+  const auto all = candidates(file_.placement.placed[number].own_operations(), kind, slot);
+  return own != nullptr && !all.empty() && std::ranges::all_of(all, [&](const Product* each) {
+           const TensorData* const weight = program_->value(each->node->inputs[1 - slot]);
+           return weight != nullptr && weight->shape == own->shape && are_near(*own, *weight, tolerance);
+         });
 }
 
 void TrialRun::run_product(const OnnxNode& node, ProductKind kind, std::size_t number) {
   const Placed& place = file_.placement.placed[number];
   const std::size_t slot = operand_slot(node, kind);
   const bool is_turned = onnx_file::integer_attribute(node, "transA", 0) != 0 ||
+                         (slot == 1 && onnx_file::integer_attribute(node, "transB", 0) != 0) ||
                          onnx_file::integer_attribute(node, "transBatchA", 0) != 0 ||
                          onnx_file::integer_attribute(node, "transBatchB", 0) != 0 ||
                          node.domain == "com.microsoft.nchwc" || node.inputs.size() < 2 ||

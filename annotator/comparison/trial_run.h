@@ -73,8 +73,8 @@ class TrialRun {
   void run_product(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t number);
   // Returns the input of a product that is no weight.
   std::size_t operand_slot(const onnx_file::OnnxNode& node, ProductKind kind) const;
-  // Returns true for a product of the program whose weight the file computes from tensors, as the program does.
-  bool computes_weight(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t number) const;
+  // Returns true for a weight that the file computes, with the numbers that the program computes for it.
+  bool reads_computed_weight(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t number);
   bool choose_rows(const onnx_file::OnnxNode& node, std::size_t number);
   void compute(const onnx_file::OnnxNode& node);
   // Sets a result to a value that a node keeps, as a quantiser does; returns false for other nodes.

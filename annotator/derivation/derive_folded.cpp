@@ -1,7 +1,10 @@
 // Finds what tools folded into weights, computed from them, or stored in another layout.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <set>
 #include <sstream>
+#include <string>
 #include <utility>
 
 #include "annotator/derivation/blocked_layouts.h"
@@ -44,7 +47,12 @@ void Deriver::find_folded(const Product& product) {
   if (product.groups > 1) {
     find_grouped(product, *source);
   } else {
-    choose(product.weight, folded_candidates(*source, evaluate(*source, sources()), sampled, product.axis));
+    std::vector<Expression> candidates;
+    for (const Expression& each : with_computed_from(*source)) {
+      std::ranges::move(folded_candidates(each, evaluate(each, sources()), sampled, product.axis),
+                        std::back_inserter(candidates));
+    }
+    choose(product.weight, candidates);
   }
   find_folded_bias(product);
 }
@@ -98,8 +106,11 @@ void Deriver::find_blocked(TensorNumber number) {
                                 [&](std::int64_t i) { return elements->number(static_cast<std::size_t>(i)); }};
     const auto source = likeness_.find(sampled, fit_of(number));
     if (!source) continue;
-    std::vector<Expression> candidates = folded_candidates(*source, evaluate(*source, sources()), sampled, 0);
-    for (Expression& candidate : candidates) candidate = blocked(std::move(candidate));
+    std::vector<Expression> candidates;
+    for (const Expression& each : with_computed_from(*source)) {
+      for (Expression& candidate : folded_candidates(each, evaluate(each, sources()), sampled, 0))
+        candidates.push_back(blocked(std::move(candidate)));
+    }
     choose(number, candidates);
   }
 }
@@ -202,6 +213,22 @@ void Deriver::find_computed(TensorNumber number) {
   const FileTensor& tensor = tensors_[number];
   if (known(number) || from_onnx(tensor.tensor->data_type) != DType::float32) return;
   choose(number, computed_sources(tensor.tensor->dims));
+}
+
+std::vector<Expression> Deriver::with_computed_from(const Expression& source) const {
+  std::set<std::string, std::less<>> names;
+  for_each_parameter(source, [&](const ParameterStep& step) { names.insert(step.name); });
+  std::vector<Expression> found;
+  for (Expression& computed : computed_sources(dims_of(source))) {
+    bool reads = false;
+    for_each_parameter(computed, [&](const ParameterStep& step) {
+      reads =
+          reads || std::ranges::any_of(step.parameters, [&](const std::string& name) { return names.contains(name); });
+    });
+    if (reads) found.push_back(std::move(computed));
+  }
+  found.push_back(source);
+  return found;
 }
 
 std::vector<Expression> Deriver::computed_sources(const std::vector<std::int64_t>& dims) const {

@@ -26,6 +26,21 @@ std::vector<Expression> as_float16(const std::vector<Expression>& sources) {
   return all;
 }
 
+// Returns the stored integers in the order of the numbers.
+std::vector<std::int32_t> integers_of(const SampledTensor& numbers, const GroupScales& groups,
+                                      const QuantisedWeight& weight) {
+  const GroupShape shape(weight.groups, weight.dims);
+  std::vector<std::int32_t> integers(static_cast<std::size_t>(element_count(weight.dims)));
+  for (std::size_t i = 0; i < integers.size(); ++i) {
+    const auto element = static_cast<std::int64_t>(i);
+    const std::size_t group = shape.group_of(element);
+    const double scale = groups.scales[group];
+    integers[i] = groups.zeros[group] +
+                  (scale == 0 ? 0 : static_cast<std::int32_t>(std::lround(numbers.number(element) / scale)));
+  }
+  return integers;
+}
+
 }  // namespace
 
 StoredParts Deriver::stored_parts(const QuantisedWeight& weight) {
@@ -38,7 +53,7 @@ StoredParts Deriver::stored_parts(const QuantisedWeight& weight) {
 }
 
 std::vector<Expression> Deriver::small_sources(const std::vector<std::int64_t>& dims) const {
-  constexpr std::int64_t most = 64;  // elements
+  constexpr std::int64_t most = 4096;  // elements
   const std::int64_t count = element_count(dims);
   std::vector<Expression> sources;
   for (std::size_t i = 0; i < weights_.tensors().size() && count <= most; ++i) {
@@ -166,12 +181,15 @@ bool Deriver::find_by_rule(const QuantisedWeight& weight, ScaleRule rule) {
 
 bool Deriver::find_near_quantised(const QuantisedWeight& weight, const std::vector<Expression>& candidates,
                                   const StoredParts& stored) {
+  if (std::ranges::none_of(candidates, is_computed)) return false;
   const auto theirs = stored_groups(tensors_, contents_, weight);
-  if (!theirs) return false;
+  const auto stored_numbers = dequantised(tensors_, contents_, weight);
+  if (!theirs || !stored_numbers) return false;
+  const std::vector<std::int32_t> integers = integers_of(*stored_numbers, *theirs, weight);
   for (const Expression& candidate : candidates) {
     if (!is_computed(candidate)) continue;
     const TensorData real = evaluate(candidate, sources());
-    const auto scheme = find_near_scheme({floats_of(real), real.shape}, weight, stored, *theirs);
+    const auto scheme = find_near_scheme({floats_of(real), real.shape}, weight, stored, *theirs, integers);
     if (!scheme) continue;
     set_quantised(weight, candidate, *scheme, true);
     for (const TensorNumber part : {weight.integers, weight.scales}) {

@@ -116,6 +116,9 @@ class Deriver {
   void find_rounded(TensorNumber number);
   // Finds a result of the program that another tool computed with other roundings.
   void find_computed(TensorNumber number);
+  // Returns what the program computes from the parameters of a source, in the same sizes, and then the source: the
+  // length of a new weight's direction is the weight's, so that both may be like a tensor.
+  std::vector<Expression> with_computed_from(const Expression& source) const;
   // Returns the computed tensors of these sizes, as they are, reshaped or transposed.
   std::vector<Expression> computed_sources(const std::vector<std::int64_t>& dims) const;
 

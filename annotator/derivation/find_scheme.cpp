@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "schema/small_floats.h"
@@ -97,22 +96,21 @@ bool near_scales(const GroupScales& ours, const GroupScales& theirs) {
                             [](float a, float b) { return std::abs(a - b) <= most * std::abs(b); });
 }
 
-// Returns true if integers differ only by one and only where the number is halfway between both.
-bool near_integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups, std::string_view stored) {
+// Returns true if integers differ only by one and only where the number is halfway between both. `theirs`: the stored
+// integers, in the order of the numbers.
+bool near_integers(const Numbers& numbers, const Scheme& scheme, const GroupScales& groups,
+                   std::span<const std::int32_t> theirs) {
   const std::vector<std::int16_t> ours = integers(numbers, scheme, groups);
-  const std::size_t size = scheme.bits == 16 ? 2 : 1;
-  if (stored.size() != ours.size() * size) return false;
+  if (theirs.size() != ours.size()) return false;
   const GroupShape shape(scheme.groups, numbers.dims);
   // The rounding of single precision, in steps of the integers.
   const float halfway = scheme.bits == 16 ? 2e-2F : 1e-3F;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    std::int16_t wide = 0;
-    std::memcpy(&wide, stored.data() + i * size, size);
-    const int theirs = size == 2 ? wide : scheme.is_signed ? static_cast<std::int8_t>(wide) : wide;
-    if (theirs == ours[i]) continue;
+    if (theirs[i] == ours[i]) continue;
     const std::size_t group = shape.group_of(static_cast<std::int64_t>(i));
     const float exact = numbers.values[i] / groups.scales[group] + static_cast<float>(groups.zeros[group]);
-    if (std::abs(theirs - ours[i]) != 1 || std::abs(std::abs(exact - std::trunc(exact)) - 0.5F) > halfway) return false;
+    if (std::abs(theirs[i] - ours[i]) != 1 || std::abs(std::abs(exact - std::trunc(exact)) - 0.5F) > halfway)
+      return false;
   }
   return true;
 }
@@ -120,8 +118,7 @@ bool near_integers(const Numbers& numbers, const Scheme& scheme, const GroupScal
 }  // namespace
 
 std::optional<Scheme> find_near_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored,
-                                       const GroupScales& theirs) {
-  if (weight.layout != Layout::plain || weight.bits < 8) return std::nullopt;
+                                       const GroupScales& theirs, std::span<const std::int32_t> integers) {
   const std::vector<Range> ranges = group_ranges(numbers, weight.groups);
   std::optional<Scheme> found;
   for (Scheme& scheme : schemes(weight, stored.half_scales)) {
@@ -132,7 +129,7 @@ std::optional<Scheme> find_near_scheme(const Numbers& numbers, const QuantisedWe
     }
     for (const Rounding rounding : tried_roundings) {
       scheme.rounding = rounding;
-      if (!near_integers(numbers, scheme, theirs, stored.integers)) continue;
+      if (!near_integers(numbers, scheme, theirs, integers)) continue;
       found = scheme;
       add_rule(*found, scheme);
       break;

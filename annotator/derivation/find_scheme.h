@@ -2,7 +2,9 @@
 // integers again.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "annotator/derivation/file_tensors.h"
@@ -24,10 +26,10 @@ struct SchemeFinding {
 };
 
 // As find_scheme() for numbers that are known up to the rounding of single precision: scales may differ in the last
-// places, and integers by one where the number is halfway between both. `theirs`: the stored scales and zero points.
-// Returns nullopt if no scheme fits, and for integers of four bits.
+// places, and integers by one where the number is halfway between both. `theirs`, `integers`: the stored scales and
+// zero points, and the stored integers in the order of the numbers. Returns nullopt if no scheme fits.
 std::optional<Scheme> find_near_scheme(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored,
-                                       const GroupScales& theirs);
+                                       const GroupScales& theirs, std::span<const std::int32_t> integers);
 
 // Returns the first scheme that gives the scales and zero points, byte for byte.
 std::optional<Scheme> find_scales(const Numbers& numbers, const QuantisedWeight& weight, const StoredParts& stored);
