@@ -114,6 +114,17 @@ std::vector<const OnnxNode*> after_their_makers(const onnx_file::OnnxGraph& grap
   return ordered;
 }
 
+// Returns the operator on pictures in ONNX's layout that one on blocks of channels stands for; nullopt for others.
+// Values are kept in ONNX's layout, without the channels that fill blocks.
+std::optional<OnnxNode> in_plain_layout(const OnnxNode& node) {
+  if (node.domain != "com.microsoft.nchwc" || onnx_file::integer_attribute(node, "channels_last", 0) != 0)
+    return std::nullopt;
+  OnnxNode plain = node;
+  plain.domain = {};
+  if (node.op_type == "ReorderInput" || node.op_type == "ReorderOutput") plain.op_type = "Identity";
+  return plain;
+}
+
 std::optional<std::size_t> bias_of(const OnnxNode& node) {
   const auto slot = bias_slot(node.op_type);
   return slot && node.inputs.size() > *slot && !node.inputs[*slot].empty() ? slot : std::nullopt;
@@ -148,6 +159,8 @@ TrialRun::TrialRun(TriedFile file) : file_(std::move(file)), tolerance_(toleranc
   for (const OnnxNode* node : after_their_makers(file_.graph)) {
     if (const auto quantised = quantised_operator(*node))
       run_quantised(*node, *quantised);
+    else if (const auto plain = in_plain_layout(*node))
+      run(*plain, numbers_.at(node));
     else
       run(*node, numbers_.at(node));
   }
@@ -353,8 +366,7 @@ void TrialRun::run_product(const OnnxNode& node, ProductKind kind, std::size_t n
   const std::size_t slot = operand_slot(node, kind);
   const bool is_turned = onnx_file::integer_attribute(node, "transA", 0) != 0 ||
                          onnx_file::integer_attribute(node, "transBatchA", 0) != 0 ||
-                         onnx_file::integer_attribute(node, "transBatchB", 0) != 0 ||
-                         node.domain == "com.microsoft.nchwc" || node.inputs.size() < 2 ||
+                         onnx_file::integer_attribute(node, "transBatchB", 0) != 0 || node.inputs.size() < 2 ||
                          (kind == ProductKind::sum_of_products && node.inputs.size() != 2);
   if (is_turned || place.share < 1) return;
   if (file_.placement.packed.contains(&node)) {
@@ -443,6 +455,11 @@ void TrialRun::add_result(const OnnxNode& node, const Product& product, std::siz
   sums = times(std::move(sums), onnx_file::number_attribute(node, "alpha").value_or(1));
   const double beta = onnx_file::number_attribute(node, "beta").value_or(1);
   auto result = bias ? with_bias(sums, times(*added, beta), product.kind) : std::optional(std::move(sums));
+  constexpr std::size_t summand_slot = 3;
+  const bool has_summand = product.kind == ProductKind::convolution && node.inputs.size() > summand_slot;
+  const TensorData* const summand = has_summand ? value(node.inputs[summand_slot]) : nullptr;
+  if (has_summand && summand == nullptr) return;
+  if (result && has_summand) result = with_bias(*result, *summand, ProductKind::matrix);
   if (result) keep(node.outputs[0], std::move(*result));
 }
 

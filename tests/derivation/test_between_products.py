@@ -293,8 +293,10 @@ def test_a_change_is_found(name, change, files, tmp_path):
 
 
 TOOLS = {"float16": onnx_tools.float16(), "quantised": onnx_tools.static_int8("QOperator"),
-         "qdq": onnx_tools.static_int8("QDQ"), "dynamic": onnx_tools.dynamic_int8()}
+         "qdq": onnx_tools.static_int8("QDQ"), "dynamic": onnx_tools.dynamic_int8(),
+         "blocks of channels": onnx_tools.onnxruntime("ALL")}
 CHANGES_OF_TOOLS = {
+    ("blocks", "blocks of channels", "no last activation"): passed_on("Tanh"),
     ("seeds", "float16", "no activation after a folded norm"): removed("LeakyRelu"),
     ("seeds", "qdq", "no zero point"): without_zero_point,
     ("seeds", "qdq", "the zero point of a bias"): other_zero_point,
