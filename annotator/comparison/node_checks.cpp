@@ -38,6 +38,7 @@ NodeChecks::NodeChecks(const PlacedFile& file)
       attentions_(file.forms),
       masks_(file.model.graph, file.written, file.tensors, file.contents),
       saturation_(file.tensors, file.contents),
+      meanings_(file.tensors, file.contents),
       order_(file.operations, file.wiring, file.tensors),
       parts_(file.operations, file.tensors, file.placement.packed, file.contents),
       contradictions_(file.operations, file.tensors, file.derivations, file.contents),

@@ -11,6 +11,7 @@
 #include "annotator/comparison/contradictions.h"
 #include "annotator/comparison/cuts.h"
 #include "annotator/comparison/file_wiring.h"
+#include "annotator/comparison/integer_meanings.h"
 #include "annotator/comparison/mask_fit.h"
 #include "annotator/comparison/node_counts.h"
 #include "annotator/comparison/operand_order.h"
@@ -65,6 +66,7 @@ class NodeChecks {
   std::string other_operator(std::size_t node);
   std::string other_rows(std::size_t node);
   std::string other_repetition(std::size_t node);
+  std::string other_integers_read(std::size_t node) { return meanings_.difference(node_of(node)); }
 
   // Returns true if the integers of a quantiser end where the operation cuts off numbers.
   bool is_saturated(const onnx_file::OnnxNode& quantiser, std::int32_t operation) const;
@@ -104,6 +106,7 @@ class NodeChecks {
   AttentionFit::Operands operands_;
   MaskFit masks_;
   Saturation saturation_;
+  IntegerMeanings meanings_;
   OperandOrder order_;
   PartsRead parts_;
   Contradictions contradictions_;

@@ -324,6 +324,27 @@ void TrialProgram::make_up(Product& product) const {
   }
 }
 
+std::set<std::int32_t> TrialProgram::linear_ones(const std::set<std::int32_t>& operations, bool may_cut) const {
+  static const std::set<std::string_view> linear = {"Add",      "BatchNormalization",
+                                                    "Cast",     "Div",
+                                                    "Expand",   "Flatten",
+                                                    "Identity", "Mul",
+                                                    "Neg",      "Pad",
+                                                    "Reshape",  "Squeeze",
+                                                    "Sub",      "Transpose",
+                                                    "Unsqueeze"};
+  std::set<std::int32_t> kept = operations;
+  for (const GraphNode& node : graph_->nodes) {
+    const bool is_live = std::ranges::any_of(node.outputs, [&](GraphValueId output) { return live_.contains(output); });
+    const bool cuts = node.op_type == "Clip" || node.op_type == "Relu";
+    const bool is_kept =
+        linear.contains(node.op_type) || (may_cut && cuts) || product_kind(node.op_type) != ProductKind::none;
+    if (!is_live || is_kept) continue;
+    for (const std::int32_t operation : node.origin.ops) kept.erase(operation);
+  }
+  return kept;
+}
+
 const TensorData* TrialProgram::result_of(const Product& product, const std::set<std::int32_t>& operations) {
   std::set<const GraphNode*> inside = {product.node};
   std::set<std::int32_t> covered = {product.operation};

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -68,6 +69,8 @@ class TrialProgram {
   const std::vector<Product>& products() const { return products_; }
   // Returns the result of a product and of operations that follow it, if one value alone leaves them; null otherwise.
   const TensorData* result_of(const Product& product, const std::set<std::int32_t>& operations);
+  // Returns those of the operations that a product's weight and bias may hold, and such as cut off numbers if asked.
+  std::set<std::int32_t> linear_ones(const std::set<std::int32_t>& operations, bool may_cut) const;
 
  private:
   void make_inputs(const Program& program);

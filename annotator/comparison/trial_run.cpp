@@ -1,6 +1,7 @@
 #include "annotator/comparison/trial_run.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "annotator/comparison/node_counts.h"
@@ -73,8 +74,29 @@ double tolerance_of(const FileTensors& tensors) {
   return is_half ? half : single;
 }
 
+// Returns true if a product multiplies the same rows or pictures in both: equal numbers can stand in other shapes.
+bool has_same_layout(const TensorData& own, const TensorData& expected, ProductKind kind, std::size_t slot) {
+  const auto& shape = own.shape;
+  const auto& others = expected.shape;
+  if (kind == ProductKind::matrix && slot == 0) return shape.empty() || others.empty() || shape.back() == others.back();
+  if (kind != ProductKind::convolution && kind != ProductKind::transposed_convolution) return true;
+  const auto is_wider = [](std::int64_t size) { return size != 1; };
+  return std::ranges::equal(shape | std::views::filter(is_wider), others | std::views::filter(is_wider));
+}
+
 bool has_same_count(const TensorData& one, const TensorData& other) {
   return one.element_count() == other.element_count();
+}
+
+// Sums of products of integers are other numbers than those that they stand for, until a node multiplies by the scales.
+constexpr double scale_of_integers = 4;
+
+TensorData times(TensorData data, double factor) {
+  const auto elements = program::Elements::of(data);
+  if (factor == 1 || !elements) return data;
+  std::vector<float> numbers(elements->size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(elements->number(i) * factor);
+  return {DType::float32, data.shape, Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))};
 }
 
 std::pair<double, double> range_of(const TensorData& data) {
@@ -116,6 +138,17 @@ std::vector<const OnnxNode*> after_their_makers(const onnx_file::OnnxGraph& grap
   return ordered;
 }
 
+// Returns the operator on pictures in ONNX's layout that one on blocks of channels stands for; nullopt for others.
+// Values are kept in ONNX's layout, without the channels that fill blocks.
+std::optional<OnnxNode> in_plain_layout(const OnnxNode& node) {
+  if (node.domain != "com.microsoft.nchwc" || onnx_file::integer_attribute(node, "channels_last", 0) != 0)
+    return std::nullopt;
+  OnnxNode plain = node;
+  plain.domain = {};
+  if (node.op_type == "ReorderInput" || node.op_type == "ReorderOutput") plain.op_type = "Identity";
+  return plain;
+}
+
 std::optional<std::size_t> bias_of(const OnnxNode& node) {
   const auto slot = bias_slot(node.op_type);
   return slot && node.inputs.size() > *slot && !node.inputs[*slot].empty() ? slot : std::nullopt;
@@ -150,6 +183,8 @@ TrialRun::TrialRun(TriedFile file) : file_(std::move(file)), tolerance_(toleranc
   for (const OnnxNode* node : after_their_makers(file_.graph)) {
     if (const auto quantised = quantised_operator(*node))
       run_quantised(*node, *quantised);
+    else if (const auto plain = in_plain_layout(*node))
+      run(*plain, numbers_.at(node));
     else
       run(*node, numbers_.at(node));
   }
@@ -186,7 +221,13 @@ void TrialRun::run(const OnnxNode& node, std::size_t number) {
         const TensorNumber weight = constant_of(input, file_.tensors);
         return weight != no_tensor && file_.derivations[static_cast<std::size_t>(weight)].expression;
       });
-  if (has_weight || reads_computed_weight(node, kind, number)) return run_product(node, kind, number);
+  if (has_weight || reads_computed_weight(node, kind, number)) {
+    run_product(node, kind, number);
+    const bool sums_integers = node.op_type == "MatMulInteger" || node.op_type == "ConvInteger";
+    const TensorData* const sums = sums_integers ? value(node.outputs[0]) : nullptr;
+    if (sums != nullptr) keep(node.outputs[0], times(*sums, scale_of_integers));
+    return;
+  }
   const bool is_unrounded =
       std::ranges::any_of(node.inputs, [&](std::string_view input) { return unrounded_.contains(input); });
   if (!is_live && (node.op_type == "QuantizeLinear" || (is_unrounded && node.op_type != "DequantizeLinear")))
@@ -252,7 +293,11 @@ bool TrialRun::keep_value(const OnnxNode& node) {
     const TensorData* const data = value(node.inputs[0]);
     if (data != nullptr && !is_floating(data->dtype)) return false;
     kept = node.inputs[0];
-  } else if (kept = rescaled_sum(node, file_.tensors); kept.empty()) {
+  } else if (kept = rescaled_sum(node, file_.tensors); !kept.empty()) {
+    const TensorData* const sums = value(kept);
+    if (sums != nullptr) keep(node.outputs[0], times(*sums, 1 / scale_of_integers));
+    return true;
+  } else {
     return false;
   }
   if (const TensorData* const data = kept.empty() ? nullptr : value(kept)) keep(node.outputs[0], *data);
@@ -319,7 +364,9 @@ const TrialProgram::Product* TrialRun::chosen(const std::vector<const Product*>&
                         });
   if (own != nullptr) {
     for (const Product* each : all) {
-      if (each->operand != nullptr && are_near(*own, *each->operand, tolerance_)) return each;
+      const bool is_equal = each->operand != nullptr && are_near(*own, *each->operand, tolerance_) &&
+                            has_same_layout(*own, *each->operand, each->kind, each->slot);
+      if (is_equal) return each;
     }
   }
   if (is_known) others_.emplace(operand, false);
@@ -350,8 +397,7 @@ void TrialRun::run_product(const OnnxNode& node, ProductKind kind, std::size_t n
   const bool is_turned = onnx_file::integer_attribute(node, "transA", 0) != 0 ||
                          (slot == 1 && onnx_file::integer_attribute(node, "transB", 0) != 0) ||
                          onnx_file::integer_attribute(node, "transBatchA", 0) != 0 ||
-                         onnx_file::integer_attribute(node, "transBatchB", 0) != 0 ||
-                         node.domain == "com.microsoft.nchwc" || node.inputs.size() < 2 ||
+                         onnx_file::integer_attribute(node, "transBatchB", 0) != 0 || node.inputs.size() < 2 ||
                          (kind == ProductKind::sum_of_products && node.inputs.size() != 2);
   if (is_turned || place.share < 1) return;
   if (file_.placement.packed.contains(&node)) {
@@ -368,7 +414,7 @@ void TrialRun::run_product(const OnnxNode& node, ProductKind kind, std::size_t n
     std::erase_if(all, [&](const Product* each) { return equation_of(*each->node) != equation; });
   }
   const Product* const product = chosen(all, node.inputs[slot]);
-  if (product != nullptr) add_result(node, *product, place);
+  if (product != nullptr) add_result(node, *product, number);
 }
 
 std::optional<TensorData> TrialRun::packed_sums(const OnnxNode& node, ProductKind kind, std::size_t slot) {
@@ -394,14 +440,22 @@ std::optional<TensorData> TrialRun::packed_sums(const OnnxNode& node, ProductKin
   return sums;
 }
 
-void TrialRun::add_result(const OnnxNode& node, const Product& product, const Placed& place) {
+// Integers end where a function of the program may cut off numbers.
+bool TrialRun::is_quantised(const OnnxNode& node, std::size_t number) const {
+  const auto& readers = file_.tensors.readers(node.outputs[0]);
+  const auto quantises = [](const OnnxNode* reader) { return reader->op_type == "QuantizeLinear"; };
+  return quantised_inputs(*file_.nodes[number]) || (!readers.empty() && std::ranges::all_of(readers, quantises));
+}
+
+void TrialRun::add_result(const OnnxNode& node, const Product& product, std::size_t number) {
   if (product.results.empty()) return;
   if (product.kind == ProductKind::recurrent) {
     for (std::size_t i = 0; i < product.results.size() && i < node.outputs.size(); ++i)
       keep(node.outputs[i], product.results[i]);
     return;
   }
-  bool is_plain = onnx_file::text_attribute(node, "activation").empty();
+  const bool has_activation = !onnx_file::text_attribute(node, "activation").empty();
+  bool is_plain = !has_activation;
   for (const std::string_view input : node.inputs) {
     const TensorNumber tensor = constant_of(input, file_.tensors);
     if (tensor == no_tensor) continue;
@@ -410,8 +464,10 @@ void TrialRun::add_result(const OnnxNode& node, const Product& product, const Pl
   }
   if (!is_plain) {
     constexpr std::size_t most_inputs = 3;
-    const auto& operations = place.own_operations();
-    const TensorData* const result = program_->result_of(product, {operations.begin(), operations.end()});
+    const auto& own = file_.placement.placed[number].own_operations();
+    std::set<std::int32_t> operations(own.begin(), own.end());
+    if (!has_activation) operations = program_->linear_ones(operations, is_quantised(node, number));
+    const TensorData* const result = program_->result_of(product, operations);
     if (result != nullptr && node.inputs.size() <= most_inputs) keep(node.outputs[0], *result);
     return;
   }
@@ -426,12 +482,17 @@ void TrialRun::add_result(const OnnxNode& node, const Product& product, const Pl
     if (element_count(shape) != sums.element_count()) return;
     sums.shape = std::move(shape);
   }
-  const double alpha = onnx_file::number_attribute(node, "alpha").value_or(1);
-  if (alpha != 1 || onnx_file::number_attribute(node, "beta").value_or(1) != 1) return;
   const auto bias = bias_of(node);
   const TensorData* const added = bias ? value(node.inputs[*bias]) : nullptr;
   if (bias && added == nullptr) return;
-  auto result = bias ? with_bias(sums, *added, product.kind) : std::optional(std::move(sums));
+  sums = times(std::move(sums), onnx_file::number_attribute(node, "alpha").value_or(1));
+  const double beta = onnx_file::number_attribute(node, "beta").value_or(1);
+  auto result = bias ? with_bias(sums, times(*added, beta), product.kind) : std::optional(std::move(sums));
+  constexpr std::size_t summand_slot = 3;
+  const bool has_summand = product.kind == ProductKind::convolution && node.inputs.size() > summand_slot;
+  const TensorData* const summand = has_summand ? value(node.inputs[summand_slot]) : nullptr;
+  if (has_summand && summand == nullptr) return;
+  if (result && has_summand) result = with_bias(*result, *summand, ProductKind::matrix);
   if (result) keep(node.outputs[0], std::move(*result));
 }
 

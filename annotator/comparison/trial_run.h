@@ -87,7 +87,9 @@ class TrialRun {
                                          std::size_t slot) const;
   // Returns that which reads what the node reads; null if it is unknown. Notes a node that reads other numbers.
   const Product* chosen(const std::vector<const Product*>& all, std::string_view operand);
-  void add_result(const onnx_file::OnnxNode& node, const Product& product, const Placed& place);
+  void add_result(const onnx_file::OnnxNode& node, const Product& product, std::size_t number);
+  // Returns true for a product whose result becomes integers.
+  bool is_quantised(const onnx_file::OnnxNode& node, std::size_t number) const;
   std::optional<TensorData> packed_sums(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t slot);
   void compare_outputs();
   // Adds a difference for each value with other numbers.
