@@ -174,7 +174,9 @@ class Refit {
     return is_held ? "" : "no tensor of the file holds it";
   }
 
+  // Scales depend on the weights, which stay; so do the integers of a bias, by the scale of its weight.
   static bool is_scale_or_zero(const Expression& expression) {
+    if (std::holds_alternative<derivation::QuantiseBiasStep>(expression.step)) return true;
     const auto* const step = std::get_if<derivation::QuantiseStep>(&expression.step);
     return step != nullptr && step->part != derivation::QuantiseStep::Part::integers;
   }

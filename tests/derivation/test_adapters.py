@@ -1,12 +1,15 @@
 """whence refit --lora: an adapter of PEFT is merged into a file, or added as nodes and inputs."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
+import onnx_tools
 import onnxruntime as ort
 import pytest
 import torch
+import whence
 from safetensors.torch import load_file, save_file
 
 import small_models as models
@@ -166,6 +169,31 @@ def test_quantised_products_get_the_adapter_in_floating_point(files_of, tmp_path
     error = np.linalg.norm(results(tmp_path / "new.onnx", ids) - merged)
     assert error < 3 * np.linalg.norm(results(source, ids) - old_model) + 1e-3
     assert error < 0.3 * np.linalg.norm(merged - old_model)
+
+
+def test_a_product_with_a_quantised_bias_gets_the_adapter(tmp_path):
+    """The integers of the bias follow from the scale of the weight, which stays."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)).eval()
+    x = torch.randn(64, 16)
+    files = SimpleNamespace(weights=tmp_path / "old.safetensors", sidecar=tmp_path / "old.whence.json")
+    models.save_weights(model, files.weights)
+    with whence.record(files.sidecar):
+        torch.export.export(model, (x,))
+    torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=True, external_data=False, verbose=False)
+    name = onnx.load(tmp_path / "exported.onnx").graph.input[0].name
+    onnx_tools.static_int8("QDQ")(tmp_path / "exported.onnx", tmp_path / "old.onnx", [{name: x.numpy()}])
+    assert any(each.name.endswith("bias_quantized") for each in onnx.load(tmp_path / "old.onnx").graph.initializer)
+    generator = torch.Generator().manual_seed(3)
+    a, b = 0.1 * torch.randn(4, 32, generator=generator), 0.1 * torch.randn(8, 4, generator=generator)
+    before = model(x).detach().numpy()
+    with_inputs(tmp_path / "old.onnx", files, write_adapter(tmp_path / "adapter", {"2": (a, b)}), tmp_path / "new.onnx")
+    with torch.no_grad():
+        model[2].weight += 8 / 4 * (b @ a)
+    merged = model(x).detach().numpy()
+    error = np.linalg.norm(results(tmp_path / "new.onnx", x) - merged)
+    assert error < 3 * np.linalg.norm(results(tmp_path / "old.onnx", x) - before)
+    assert error < 0.3 * np.linalg.norm(merged - before)
 
 
 def test_the_new_nodes_name_their_modules(files_of, tmp_path):
