@@ -8,7 +8,6 @@
 #include "annotator/comparison/operator_results.h"
 #include "annotator/comparison/packed_products.h"
 #include "annotator/comparison/small_values.h"
-#include "annotator/derivation/element_views.h"
 #include "annotator/derivation/operator_classes.h"
 #include "annotator/onnx_file/node_attributes.h"
 #include "annotator/program/tensor_values.h"
@@ -34,15 +33,15 @@ using onnx_file::OnnxNode;
 namespace {
 
 // Returns the number that a tool multiplied into a weight; nullopt if the step does something else.
-std::optional<float> factor_of(const Expression& expression) {
+std::optional<double> factor_of(const Expression& expression) {
   const auto* const step = std::get_if<ByChannelStep>(&expression.step);
   if (step == nullptr || step->operation != ByChannelStep::Operation::multiply) return std::nullopt;
   const auto* const number = std::get_if<NumberStep>(&expression.inputs.at(1).step);
-  return number == nullptr ? std::nullopt : std::optional(number->number);
+  return number == nullptr ? std::nullopt : std::optional<double>(number->number);
 }
 
 // Returns the product of all these numbers.
-float factor_in(const Expression& expression) {
+double factor_in(const Expression& expression) {
   if (expression.inputs.empty()) return 1;
   return factor_of(expression).value_or(1) * factor_in(expression.inputs[0]);
 }
@@ -54,13 +53,6 @@ bool is_folded(const Expression& expression) {
                      std::holds_alternative<ByChannelStep>(expression.step) ||
                      std::holds_alternative<PadStep>(expression.step);
   return folds || std::ranges::any_of(expression.inputs, is_folded);
-}
-
-TensorData times(TensorData data, float factor) {
-  if (factor == 1 || data.dtype != DType::float32) return data;
-  std::vector<float> numbers(derivation::floats_of(data).begin(), derivation::floats_of(data).end());
-  for (float& number : numbers) number *= factor;
-  return derivation::of_floats(numbers, data.shape);
 }
 
 // Constants in floating point may be rounded: to integers of a quantiser, or to 16 bits.
@@ -473,7 +465,7 @@ void TrialRun::add_result(const OnnxNode& node, const Product& product, std::siz
   }
   const auto weight = static_cast<std::size_t>(constant_of(node.inputs[1 - product.slot], file_.tensors));
   const bool has_factor = weight < file_.derivations.size() && file_.derivations[weight].expression;
-  TensorData sums = times(product.results[0], has_factor ? factor_in(*file_.derivations[weight].expression) : 1.0F);
+  TensorData sums = times(product.results[0], has_factor ? factor_in(*file_.derivations[weight].expression) : 1);
   const TensorData* const own = value(node.inputs[product.slot]);
   if (product.kind == ProductKind::matrix && product.slot == 0) {
     if (own == nullptr || own->shape.empty() || sums.shape.empty()) return;
