@@ -481,7 +481,8 @@ void TrialRun::add_result(const OnnxNode& node, const Product& product, std::siz
   const double beta = onnx_file::number_attribute(node, "beta").value_or(1);
   auto result = bias ? with_bias(sums, times(*added, beta), product.kind) : std::optional(std::move(sums));
   constexpr std::size_t summand_slot = 3;
-  const bool has_summand = product.kind == ProductKind::convolution && node.inputs.size() > summand_slot;
+  const bool may_add = node.op_type == "Conv" || node.op_type == "FusedConv";
+  const bool has_summand = may_add && node.inputs.size() > summand_slot;
   const TensorData* const summand = has_summand ? value(node.inputs[summand_slot]) : nullptr;
   if (has_summand && summand == nullptr) return;
   if (result && has_summand) result = with_bias(*result, *summand, ProductKind::matrix);
