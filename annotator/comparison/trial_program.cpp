@@ -14,8 +14,8 @@
 
 namespace whence::comparison {
 
-using derivation::Weights;
 using derivation::forget_recorded_results;
+using derivation::Weights;
 
 namespace {
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <numeric>
 
-
 namespace whence::derivation {
 namespace {
 

@@ -1,11 +1,10 @@
 // Tests expressions against the same steps in another order.
-#include "annotator/derivation/evaluate.h"
+#include <cmath>
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "annotator/derivation/element_views.h"
+#include "annotator/derivation/evaluate.h"
 
 namespace whence::derivation {
 namespace {
