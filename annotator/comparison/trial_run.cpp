@@ -371,7 +371,6 @@ std::size_t TrialRun::operand_slot(const OnnxNode& node, ProductKind kind) const
 }
 
 bool TrialRun::reads_computed_weight(const OnnxNode& node, ProductKind kind, std::size_t number) {
-  constexpr double tolerance = 1e-5;
   if (kind == ProductKind::none || node.inputs.size() < 2) return false;
   const std::size_t slot = operand_slot(node, kind);
   if (slot == 0 && computed_.contains(node.inputs[1])) return false;
@@ -379,7 +378,7 @@ bool TrialRun::reads_computed_weight(const OnnxNode& node, ProductKind kind, std
   const auto all = candidates(file_.placement.placed[number].own_operations(), kind, slot);
   return own != nullptr && !all.empty() && std::ranges::all_of(all, [&](const Product* each) {
            const TensorData* const weight = program_->value(each->node->inputs[1 - slot]);
-           return weight != nullptr && weight->shape == own->shape && are_near(*own, *weight, tolerance);
+           return weight != nullptr && weight->shape == own->shape && are_near(*own, *weight, tolerance_);
          });
 }
 
