@@ -117,7 +117,7 @@ class Refit {
     std::vector<onnx_file::NewTensor> tensors;
     for (std::size_t i = 0; i < file_.derivations.size(); ++i) {
       const Derivation& derivation = file_.derivations[i];
-      if (!derivation.expression) continue;
+      if (!derivation.expression || keeps_its_numbers(derivation)) continue;
       const FileTensor& tensor = file_.tensors->all()[i];
       tensors.push_back({tensor.tensor, [this, &tensor, &derivation] { return make(tensor, derivation); }});
     }
@@ -125,6 +125,17 @@ class Refit {
   }
 
  private:
+  // Returns true for a tensor that is known up to rounding and computed from buffers alone that no checkpoint has, such
+  // as a table of angles: a new export gives the same bytes.
+  bool keeps_its_numbers(const Derivation& derivation) const {
+    if (derivation.verdict != Verdict::bounded) return false;
+    bool is_of_checkpoint = false;
+    for_each_parameter(*derivation.expression, [&](const ParameterStep& step) {
+      for_each_name(step, [&](const std::string& name) { is_of_checkpoint |= weights_.find(name) != nullptr; });
+    });
+    return !is_of_checkpoint;
+  }
+
   // A recording may hold numbers that were computed from buffers as constants. A parameter that the file does not hold,
   // with the number of elements of such a constant, must be the same in both checkpoints.
   void refuse_hidden(const std::vector<std::string>& unused) {

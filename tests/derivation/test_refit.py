@@ -269,3 +269,32 @@ def test_what_was_computed_from_a_changed_buffer_never_stays(tmp_path, record):
     session = ort.InferenceSession(tmp_path / "new.onnx", providers=["CPUExecutionProvider"])
     [found] = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     np.testing.assert_allclose(found, new(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+class Turned(torch.nn.Module):
+    """A table of angles from a buffer that no checkpoint has, which the exporter computes, beside a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+        self.register_buffer("frequencies", 1.0 / 10000 ** (torch.arange(0, 16, 2) / 16), persistent=False)
+
+    def forward(self, x):
+        angles = torch.arange(50)[:, None] * self.frequencies
+        return self.linear(x) * torch.cat([angles.cos(), angles.sin()], -1)
+
+
+def test_a_table_that_no_weight_touches_stays(tmp_path):
+    x, paths = torch.randn(50, 16), {}
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        model = Turned().eval()
+        models.save_weights(model, tmp_path / f"{seed}.safetensors")
+        with whence.record(tmp_path / f"{seed}.whence.json"):
+            torch.export.export(model, (x,))
+        paths[seed] = tmp_path / f"{seed}.onnx"
+        torch.onnx.export(model, (x,), paths[seed], dynamo=True, external_data=False, verbose=False)
+    run("refit", paths[0], "--base", tmp_path / "0.safetensors", "--weights", tmp_path / "1.safetensors", "--sidecar",
+        tmp_path / "0.whence.json", "-o", tmp_path / "new.onnx")
+    require_equal(tmp_path / "new.onnx", paths[1])
+    assert any(each.size == 400 or each.size == 800 for each in models.numbers_of(paths[1]).values())
