@@ -114,7 +114,7 @@ std::optional<std::int64_t> first_column_before(const Graph& graph, GraphValueId
     if (maker == nullptr || maker->inputs.empty()) return std::nullopt;
     if (maker->op_type == "MatMul" || maker->op_type == "Gemm")
       return columns && columns != columns_of(graph, *maker) ? std::nullopt : start;
-    // Columns of heads are none of the product; those of a value that only has other leading axes are.
+    // Divided into heads, a value has other columns than the product; with other leading axes only, it has the same.
     const auto reshaped = maker->op_type == "Reshape" && start ? last_size(graph, *maker) : std::nullopt;
     const bool keeps = reshaped && (!columns || columns == reshaped);
     if (keeps) columns = reshaped;
