@@ -177,6 +177,11 @@ class Deriver {
   // One tool folds all norms in one arithmetic. Chooses for each norm the arithmetic that gives the tensors of most
   // norms, of those that give its own tensors: weights of a new model may distinguish them.
   void choose_arithmetics();
+  // One converter puts all numbers into one range before it rounds them to float16. Chooses for each tensor the range
+  // of the most tensors that show one, of those that give its own bytes.
+  void choose_ranges();
+  // Returns true if the expression gives the tensor's bytes.
+  bool gives(const Expression& expression, TensorNumber tensor);
 
   const FileTensors& tensors_;
   Contents& contents_;

@@ -10,6 +10,7 @@ import torch
 import whence
 from safetensors.torch import load_file, save_file
 
+import onnx_tools
 import small_models as models
 from command import run
 
@@ -298,3 +299,19 @@ def test_a_table_that_no_weight_touches_stays(tmp_path):
         tmp_path / "0.whence.json", "-o", tmp_path / "new.onnx")
     require_equal(tmp_path / "new.onnx", paths[1])
     assert any(each.size == 400 or each.size == 800 for each in models.numbers_of(paths[1]).values())
+
+
+def test_one_tensor_shows_the_range_of_a_converter_for_all(tmp_path):
+    """Only new weights are near zero in the second layer, where the old ones do not say which range was used."""
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)).eval()
+        for layer in (0, 1) if seed else (0,):
+            model[layer].weight.data[layer, 2:5] = torch.tensor([2e-8, 7e-8, -1e-9])
+        models.save_weights(model, tmp_path / f"{seed}.safetensors")
+        torch.onnx.export(model, (torch.randn(2, 6),), tmp_path / f"{seed}.float32.onnx", dynamo=True, external_data=False,
+                          verbose=False)
+        onnx_tools.float16()(tmp_path / f"{seed}.float32.onnx", tmp_path / f"{seed}.onnx", [])
+    run("refit", tmp_path / "0.onnx", "--base", tmp_path / "0.safetensors", "--weights", tmp_path / "1.safetensors", "-o",
+        tmp_path / "new.onnx")
+    require_equal(tmp_path / "new.onnx", tmp_path / "1.onnx")
