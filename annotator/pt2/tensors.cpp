@@ -152,6 +152,10 @@ StoredTensors::Tensor StoredTensors::read(const Part& payload) const {
     throw Error(Code::unsupported_feature, reading_.entry + " is " + exported_layout(layout) + ", not dense",
                 "call .to_dense() on it before exporting", place);
   }
+  if (meta.has("device") && meta.at("device").at("type").text() == "meta") {
+    throw Error(Code::unsupported_feature, reading_.entry + " is on the meta device, where tensors have no bytes",
+                "create the model on the CPU, or load its weights before the export", place);
+  }
   data.shape = numbers(meta.at("sizes"));
   const std::vector<std::int64_t> strides = numbers(meta.at("strides"));
   const std::int64_t offset = meta.at("storage_offset").at("as_int").integer();

@@ -228,6 +228,12 @@ def test_invalid_weights_are_refused(good, tmp_path, change, code, words):
     assert_refused(rewrite(good, tmp_path / "m.pt2", WEIGHTS, edit_json(change)), *words, code=code)
 
 
+def test_weights_on_the_meta_device_are_refused(tmp_path):
+    with torch.device("meta"):
+        path = save(tmp_path / "m.pt2", torch.nn.Linear(3, 2), (torch.randn(1, 3),))
+    assert_refused(path, "E0303", "weight' is on the meta device", "load its weights", code=4)
+
+
 def test_missing_weights_are_refused(good, tmp_path):
     assert_refused(rewrite(good, tmp_path / "m.pt2", "weights/weight_1", lambda content: None), "E0204", "missing", code=3)
     assert_refused(rewrite(good, tmp_path / "n.pt2", WEIGHTS, lambda content: None), "E0204", "bytes", code=3)
