@@ -100,6 +100,19 @@ void remove_other_part(std::map<std::string, std::int64_t, std::less<>>& allowed
   });
 }
 
+// Returns true if operations choose elements of a parameter, and those of the node read these: a product of two
+// parameters, such as of an embedding of positions, in which only one is an operand itself.
+bool reads_chosen(const ParameterStep& parameter, const match::NodeMatch& match, const match::Reference& reference,
+                  const Wiring& program) {
+  std::vector<std::int32_t> own, choosing;
+  for (const match::UnitIndex unit : match.units) own.push_back(unit.number());
+  for (const match::ReferenceParameter& each : reference.parameters) {
+    if (std::ranges::find(each.names, parameter.name) == each.names.end()) continue;
+    for (const match::UnitIndex unit : each.units) choosing.push_back(unit.number());
+  }
+  return !choosing.empty() && program.reach(choosing, own, Wiring::Between::selections);
+}
+
 // Adds the operations that read the parameters of an expression.
 void add_readers(std::set<std::int32_t>& readers, const Expression& expression, const match::Reference& reference) {
   for_each_parameter(expression, [&](const ParameterStep& step) {
@@ -173,7 +186,9 @@ void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::Ma
         // A parameter is misplaced only where another one of its size belongs.
         const bool is_exchanged =
             std::ranges::any_of(allowed, [&](const auto& each) { return each.second == element_count(step.dims); });
-        if (!fits && is_exchanged && other.empty()) other = step.name;
+        const bool is_moved = is_exchanged && std::ranges::count(use.node->inputs, use.node->inputs[use.slot]) == 1 &&
+                              reads_chosen(step, report.nodes[number->second], reference, program);
+        if (!fits && is_exchanged && !is_moved && other.empty()) other = step.name;
       });
       if (other.empty()) continue;
       derivation = {Verdict::unaccounted,

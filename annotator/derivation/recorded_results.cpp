@@ -39,7 +39,8 @@ void forget_recorded_results(Program& program) {
       // A sidecar leaves out large constants.
       const bool is_left_out = value.known != none_id && !program.constants[value.known].data.bytes.in_memory();
       if (origin == Origin::constants && !is_left_out) continue;
-      if (!is_floating(value.type.dtype) || value.known == none_id || origin == Origin::unknown_buffer) continue;
+      const bool may_be_size = !is_floating(value.type.dtype) && !is_left_out;
+      if (may_be_size || value.known == none_id || origin == Origin::unknown_buffer) continue;
       Bytes& bytes = program.constants[value.known].data.bytes;
       if (origin == Origin::checkpoint) bytes = Bytes::left_out(bytes.size());
       value.known = none_id;
