@@ -77,7 +77,7 @@ std::vector<AbsentParameter> absent_parameters(const derivation::FileTensors& te
 void note_effects(const Program& program, const std::vector<derivation::ProgramForm>& forms,
                   std::vector<AbsentParameter>& absent) {
   std::set<std::string, std::less<>> read;
-  const std::set<std::int32_t> without_effect = derivation::operations_without_effect(forms);
+  const std::set<std::int32_t> without_effect = derivation::operations_without_effect(program, forms);
   for (const Node* node : operations(program)) {
     if (without_effect.contains(node->origin.op)) continue;
     for (const NamedArgument& argument : node->arguments) {
@@ -144,7 +144,7 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
     weights.compute(*file.program);
     Program computing = *file.program;
     derivation::forget_recorded_results(computing);
-    file.forms = derivation::forms_of(computing);
+    file.forms = derivation::forms_of(computing, weights);
     constants.emplace(computing, file.forms);
   }
   const auto facts = file.program ? derivation::ProgramFacts(*file.program, file.forms) : derivation::ProgramFacts();

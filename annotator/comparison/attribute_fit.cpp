@@ -159,6 +159,52 @@ bool fills_block(const OnnxNode& node, const std::optional<Setting>& theirs, con
   return is_depthwise && added > 0 && added < longest_block;
 }
 
+// Returns how many windows of a pooling are along each axis; nullopt for unknown sizes.
+std::optional<std::vector<std::int64_t>> windows_of(const std::map<std::string, Setting>& stated,
+                                                    const graph::Graph& graph, const graph::GraphNode& form) {
+  const auto& dims = graph.values[static_cast<std::size_t>(form.inputs[0])].dims;
+  const auto kernel = stated.find("kernel_shape");
+  if (!dims || dims->size() < 3 || kernel == stated.end()) return std::nullopt;
+  const std::size_t axes = dims->size() - 2;
+  const auto number = [&](const char* name, std::size_t at, double neutral) {
+    const auto found = stated.find(name);
+    return found == stated.end() || at >= found->second.numbers.size() ? neutral : found->second.numbers[at];
+  };
+  std::vector<std::int64_t> windows;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const Dim& dim = (*dims)[i + 2];
+    if (!dim.is_static() || i >= kernel->second.numbers.size()) return std::nullopt;
+    const double length = static_cast<double>(dim.size) + number("pads", i, 0), step = number("strides", i, 1);
+    const double rest =
+        length + number("pads", axes + i, 0) - (kernel->second.numbers[i] - 1) * number("dilations", i, 1) - 1;
+    const bool rounds_up = number("ceil_mode", 0, 0) != 0;
+    double last = rounds_up ? std::ceil(rest / step) : std::floor(rest / step);
+    if (rounds_up && last * step >= length) --last;  // a window that starts behind the elements is dropped
+    windows.push_back(static_cast<std::int64_t>(last) + 1);
+  }
+  return windows;
+}
+
+// Returns true for poolings that find the largest elements of the same windows: ceil_mode and padding at the end both
+// let the last windows reach beyond the elements.
+bool has_same_windows(const std::map<std::string, Setting>& stated, const graph::Graph& graph,
+                      const graph::GraphNode& form) {
+  std::map<std::string, Setting> ours;
+  for (const graph::Attribute& attribute : form.attributes) {
+    if (auto setting = setting_of(attribute)) ours.emplace(attribute.name, std::move(*setting));
+  }
+  const auto begins = [](const std::map<std::string, Setting>& settings) {
+    const auto pads = settings.find("pads");
+    std::vector<double> first = pads == settings.end() ? std::vector<double>() : pads->second.numbers;
+    first.resize(first.size() / 2);
+    std::erase(first, 0);
+    return first;
+  };
+  const auto theirs = windows_of(stated, graph, form);
+  return form.op_type == "MaxPool" && theirs && theirs == windows_of(ours, graph, form) &&
+         begins(stated) == begins(ours);
+}
+
 bool is_axis(std::string_view name) { return name == "axis" || name == "axes"; }
 
 // Compares a setting with that of a form's node.
@@ -230,7 +276,8 @@ std::string attribute_difference(const OnnxNode& node, const std::vector<std::in
       is_comparable = true;
       is_equal = is_equal || fits(name, theirs, ours, *form.graph, *form.node) ||
                  (name == "group" && fills_block(node, theirs, *form.graph, *form.node)) ||
-                 (name == "keepdims" && same_axes(theirs == Setting{{1}}, form));
+                 (name == "keepdims" && same_axes(theirs == Setting{{1}}, form)) ||
+                 ((name == "pads" || name == "ceil_mode") && has_same_windows(stated, *form.graph, *form.node));
       expected = std::move(ours);
     }
     if (!is_comparable || is_equal) continue;

@@ -239,7 +239,7 @@ void compare_results(const PlacedFile& file, NodeChecks& checks, std::vector<std
   std::ranges::move(checks.other_outputs(), std::back_inserter(differences));
   const auto angles =
       file.written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(file.operations, file.wiring);
-  const auto without_effect = operations_without_effect(file.forms);
+  const auto without_effect = operations_without_effect(file.program, file.forms);
   const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
     return checks.is_saturated(quantiser, operation);
   };

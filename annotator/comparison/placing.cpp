@@ -11,15 +11,19 @@
 #include "annotator/comparison/parameter_places.h"
 #include "annotator/comparison/stated_numbers.h"
 #include "annotator/derivation/operator_classes.h"
+#include "annotator/derivation/parameter_names.h"
 #include "annotator/match/op_class.h"
 #include "annotator/onnx_file/node_attributes.h"
 
 namespace whence::comparison {
 
+using derivation::bias_slot;
 using derivation::is_arithmetic;
 using derivation::is_movement;
 using derivation::multiplies;
 using derivation::no_tensor;
+using derivation::parameter_name;
+using derivation::ParameterStep;
 using derivation::TensorNumber;
 
 using onnx_file::OnnxNode;
@@ -180,6 +184,28 @@ void Placing::place_by_weight(std::size_t number) {
   }
 }
 
+// Returns true for an operation that adds a parameter, which a value of the file is.
+bool Placing::adds_parameter(std::int32_t operation, std::string_view value) const {
+  const TensorNumber constant = constant_of(value, tensors_);
+  const auto* const held =
+      constant == no_tensor ? nullptr : &derivations_[static_cast<std::size_t>(constant)].expression;
+  std::set<std::string> names;
+  if (held != nullptr && *held) {
+    for_each_parameter(**held, [&](const ParameterStep& step) {
+      for_each_name(step, [&](const std::string& name) { names.insert(name); });
+    });
+  }
+  bool adds = false;
+  operations_.for_each_node({operation}, [&](const OperationForms::FormNode& form) {
+    for (const graph::GraphValueId input : form.node->inputs) {
+      const graph::Initializer* const constant_input = form.graph->initializer(input);
+      adds = adds || (form.node->op_type == "Add" && constant_input != nullptr &&
+                      names.contains(parameter_name(*form.graph, *constant_input)));
+    }
+  });
+  return adds;
+}
+
 void Placing::add_folded(std::size_t number) {
   Placed& place = placed()[number];
   if (place.operations.empty() || !match::is_product(match::op_class(nodes_[number]->op_type))) return;
@@ -189,15 +215,22 @@ void Placing::add_folded(std::size_t number) {
     if (constant == no_tensor || !derivations_[static_cast<std::size_t>(constant)].expression) continue;
     folded.merge(readers_of_folded(*derivations_[static_cast<std::size_t>(constant)].expression, reference_));
   }
+  if (const auto bias = bias_slot(nodes_[number]->op_type); bias && nodes_[number]->inputs.size() > *bias) {
+    for (const std::int32_t operation : wiring_.readers_of(place.operations)) {
+      if (adds_parameter(operation, nodes_[number]->inputs[*bias])) folded.insert(operation);
+    }
+  }
   // Each of them reads the result of the one before.
   for (bool is_complete = folded.empty(); !is_complete;) {
     is_complete = true;
     for (const std::int32_t operation : wiring_.readers_of(place.operations)) {
       if (folded.erase(operation) == 0) continue;
       is_complete = false;
-      if (std::ranges::find(place.operations, operation) != place.operations.end()) continue;
-      place.operations.push_back(operation);
-      if (!place.own.empty()) place.own.push_back(operation);
+      const auto add_to = [&](std::vector<std::int32_t>& operations) {
+        if (std::ranges::find(operations, operation) == operations.end()) operations.push_back(operation);
+      };
+      add_to(place.operations);
+      if (!place.own.empty()) add_to(place.own);
     }
   }
 }

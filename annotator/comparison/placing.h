@@ -65,6 +65,7 @@ class Placing {
   // Adds the operations that were folded into the weight and the bias of a product: those that multiply by a factor for
   // each channel, or add such numbers.
   void add_folded(std::size_t node);
+  bool adds_parameter(std::int32_t operation, std::string_view value) const;
   // Adds the operation that an operator of ONNX Runtime computes by its attribute `activation`.
   void add_fused_activation(std::size_t node);
   // Adds the product or quotient by a number that ONNX Runtime's MatMul computes by its attribute `alpha`.

@@ -14,7 +14,12 @@
 #include "schema/element_count.h"
 
 namespace whence::derivation {
+
 namespace {
+
+constexpr float rounding_bound = 4 * 1.1920929e-7F;  // four units in the last place, relative to the largest element
+constexpr double least_in_range = 1e-7;              // the largest lower end of a CastRange
+constexpr const char* halves_remark = "its numbers before they were rounded to float16 are known up to rounding";
 
 std::string number_text(float number) {
   std::ostringstream text;
@@ -160,6 +165,12 @@ void Deriver::choose(TensorNumber number, const std::vector<Expression>& candida
         if (prove(number, {CastStep{DType::float16, range}, {candidate}})) return;
       }
     }
+    for (const Expression& candidate : candidates) {
+      if (known(number) || !is_computed(candidate) || !is_rounded_from(tensor, evaluate(candidate, sources())))
+        continue;
+      found(number) = {Verdict::bounded, Expression{CastStep{DType::float16}, {candidate}}, halves_remark,
+                       found(number).bytes};
+    }
     return;
   }
   if (tensor.dtype != DType::float32) return;
@@ -189,8 +200,29 @@ std::optional<float> Deriver::rounding_difference(const TensorData& tensor, cons
     largest = std::max(largest, std::abs(ours[i]));
     difference = std::max(difference, std::abs(ours[i] - theirs[i]));
   }
-  constexpr float bound = 4 * 1.1920929e-7F;  // four units in the last place of the largest element
-  return difference <= largest * bound ? std::optional(difference) : std::nullopt;
+  return difference <= largest * rounding_bound ? std::optional(difference) : std::nullopt;
+}
+
+bool Deriver::is_rounded_from(const TensorData& half, const TensorData& result) {
+  if (half.element_count() != result.element_count() || result.dtype != DType::float32) return false;
+  const auto ours = floats_of(result);
+  float largest = 0;
+  for (const float number : ours) largest = std::max(largest, std::abs(number));
+  std::vector<float> low(ours.begin(), ours.end()), high = low;
+  for (float& number : low) number -= largest * rounding_bound;
+  for (float& number : high) number += largest * rounding_bound;
+  const auto least = program::cast_tensor(of_floats(low, result.shape), DType::float16);
+  const auto most = program::cast_tensor(of_floats(high, result.shape), DType::float16);
+  if (!least || !most) return false;
+  const auto from = program::Elements::of(*least), to = program::Elements::of(*most),
+             theirs = program::Elements::of(half);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const double number = theirs->number(i);
+    // Converters let no number become 0 (CastRange).
+    const bool is_least = std::abs(ours[i]) < least_in_range && std::abs(number) < 2 * least_in_range;
+    if (!is_least && (number < from->number(i) || number > to->number(i))) return false;
+  }
+  return true;
 }
 
 void Deriver::find_rounded(TensorNumber number) {

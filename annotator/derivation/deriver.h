@@ -112,6 +112,8 @@ class Deriver {
   static bool is_computed(const Expression& expression);
   // Returns the largest difference of two tensors if it may come from rounding.
   static std::optional<float> rounding_difference(const TensorData& tensor, const TensorData& result);
+  // Returns true if each element of a float16 tensor is a number of single precision within that difference, rounded.
+  static bool is_rounded_from(const TensorData& half, const TensorData& result);
   // Finds tensors that were rounded in a way of their own: to float16 within a range.
   void find_rounded(TensorNumber number);
   // Finds a result of the program that another tool computed with other roundings.

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
+#include <unordered_set>
+
+#include "schema/operator_facts.h"
+#include "schema/program_walk.h"
 
 namespace whence::derivation {
 namespace {
@@ -46,10 +51,29 @@ std::set<std::int32_t> operations_with_effect(const graph::Graph& graph, int ops
   return operations;
 }
 
+// Adds the operations whose results no output of the program reads. An operation that writes to a tensor may have an
+// effect that no value shows.
+void add_unread(const Program& program, std::set<std::int32_t>& without) {
+  std::unordered_set<ValueId> read;
+  const auto note = [&](ValueId id) { read.insert(id); };
+  for (const Argument& output : program.body.outputs) each_value(output, note);
+  for (const Node& node : std::views::reverse(program.body.nodes)) {
+    const bool has_effect = is_in_place_name(node.target) || node.outputs.empty() || !node.blocks.empty() ||
+                            std::ranges::any_of(node.outputs, [&](ValueId id) { return read.contains(id); });
+    if (!has_effect) {
+      without.insert(node.origin.op);
+      continue;
+    }
+    each_operand(node, note);
+    for (const Block& block : node.blocks) each_value_read(block, note);
+  }
+}
+
 }  // namespace
 
-std::set<std::int32_t> operations_without_effect(const std::vector<ProgramForm>& forms) {
+std::set<std::int32_t> operations_without_effect(const Program& program, const std::vector<ProgramForm>& forms) {
   std::set<std::int32_t> without;
+  add_unread(program, without);
   for (const ProgramForm& form : forms) {
     const auto having = operations_with_effect(*form.graph, form.opset);
     for (const graph::GraphNode& node : form.graph->nodes) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "annotator/derivation/weights.h"
 #include "annotator/graph/graph.h"
 #include "schema/program.h"
 
@@ -17,8 +18,9 @@ struct ProgramForm {
 };
 
 // Returns the forms. Parameters are noise: a constant that depends on one belongs to a checkpoint and not to the
-// program.
-std::vector<ProgramForm> forms_of(const Program& program);
+// program. Those that are zeros or ones throughout in the checkpoint have these numbers in one more form: tools drop
+// what adds nothing.
+std::vector<ProgramForm> forms_of(const Program& program, const Weights& weights);
 
 // Returns the program with nodes for all that it computes, also from constants alone; nullopt if it cannot be exported.
 std::optional<graph::Graph> written_out(const Program& program);

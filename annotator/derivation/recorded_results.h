@@ -8,7 +8,8 @@ namespace whence::derivation {
 
 // Forgets the results that depend on a parameter or buffer, so that the program computes them again. Results of
 // buffers that the checkpoint does not have stay constants of the program, but nothing refers to them; if the elements
-// of the buffer are unknown, these results stay as they are. So do sizes and other small integers, which exporting needs.
+// of the buffer are unknown, these results stay as they are. So do sizes and other small integers, which exporting
+// needs.
 void forget_recorded_results(Program& program);
 
 }  // namespace whence::derivation
