@@ -76,6 +76,8 @@ class NodeChecks {
   std::vector<std::string> other_outputs() { return recurrent_.other_outputs(file_.model.graph); }
   // Returns the values with other numbers than the program's (trial_run.h).
   const std::vector<TrialRun::Difference>& other_numbers() const { return trial_.differences(); }
+  // Returns the program, run once; null if it cannot be run.
+  TrialProgram* trial_program() const { return trial_.program(); }
 
  private:
   using Check = std::string (NodeChecks::*)(std::size_t node);

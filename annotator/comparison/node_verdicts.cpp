@@ -8,6 +8,7 @@
 
 #include "annotator/comparison/ambiguities.h"
 #include "annotator/comparison/cuts.h"
+#include "annotator/comparison/file_results.h"
 #include "annotator/comparison/file_wiring.h"
 #include "annotator/comparison/node_checks.h"
 #include "annotator/comparison/node_counts.h"
@@ -215,6 +216,29 @@ void accept_weights(const PlacedFile& file, const Program& program, std::vector<
   }
 }
 
+// What a file computes from its constants alone is compared by its results.
+void accept_results(const PlacedFile& file, const NodeChecks& checks, std::vector<NodeFinding>& findings) {
+  TrialProgram* const program = checks.trial_program();
+  if (program == nullptr) return;
+  FlatMap<const OnnxNode*, std::size_t> numbers;
+  for (std::size_t i = 0; i < file.nodes.size(); ++i) numbers.emplace(file.nodes[i], i);
+  FileResults results(file.nodes, file.tensors, file.contents);
+  const auto proved = results.proved([&](const OnnxNode& node) {
+    std::set<std::int32_t> roles;
+    const auto number = numbers.find(&node);
+    if (number == numbers.end()) return std::vector<const TensorData*>();
+    for (const std::int32_t operation : file.placement.placed[number->second].operations)
+      roles.insert(file.wiring.role_of(operation));
+    return program->read_alone(roles);
+  });
+  for (std::size_t i = 0; i < file.nodes.size(); ++i) {
+    if (findings[i].verdict != NodeVerdict::unaccounted || !proved.contains(file.nodes[i])) continue;
+    if (is_opaque(*file.nodes[i], file.model)) continue;
+    findings[i].remark.clear();
+    findings[i].verdict = NodeVerdict::operation;
+  }
+}
+
 // Makes the nodes unaccounted at which numbers become others, unless an unaccounted node explains it.
 void compare_numbers(const NodeChecks& checks, std::vector<NodeFinding>& findings,
                      std::vector<std::string>& differences) {
@@ -298,6 +322,7 @@ std::vector<NodeFinding> findings_of(const onnx_file::OnnxSummary& model, const 
   accept_masks(file, checks, findings);
   accept_steps(file, program, findings);
   accept_weights(file, program, findings);
+  accept_results(file, checks, findings);
   compare_numbers(checks, findings, differences);
   compare_results(file, checks, differences);
   refuse_misplaced(nodes, report, reference, tensors, wiring, derivations);

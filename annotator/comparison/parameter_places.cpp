@@ -21,6 +21,7 @@ using derivation::is_movement;
 using derivation::multiplies;
 using derivation::no_tensor;
 using derivation::ParameterStep;
+using derivation::QuantiseBiasStep;
 using derivation::Use;
 using derivation::Verdict;
 
@@ -151,50 +152,87 @@ std::vector<std::int32_t> readers_of_parameter(std::string_view value, const Fil
   return {readers.begin(), readers.end()};
 }
 
+namespace {
+
+// What is read at one place of a file: the parameter that the program does not read there, and one that it reads.
+struct Misplaced {
+  std::string parameter = {}, expected = {};
+  bool is_computed_elsewhere = false;
+};
+
+class Places {
+ public:
+  Places(const std::vector<const OnnxNode*>& nodes, const match::MatchReport& report, const match::Reference& reference,
+         const Wiring& program)
+      : report_(report), reference_(reference), program_(program) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) numbers_.emplace(nodes[i], i);
+  }
+
+  // Returns what is wrong about one reader of a tensor; nullopt if the tensor fits, or the place is unknown.
+  // `expression`: the tensor's, or the part of it to look at.
+  std::optional<Misplaced> at(const Use& use, const Expression& expression) const {
+    const auto number = numbers_.find(use.node);
+    if (number == numbers_.end() || number->second >= report_.nodes.size()) return std::nullopt;
+    const match::NodeMatch& match = report_.nodes[number->second];
+    if (match.confidence > origin::Confidence::matched) return std::nullopt;
+    if (reads_computed_elsewhere(expression, *use.node, match, program_))
+      return Misplaced{.is_computed_elsewhere = true};
+    auto allowed = parameters_of(match.units, reference_);
+    if (allowed.empty()) return std::nullopt;
+    // Runtimes fuse a bias or a norm with the operator after it, and tools fold a norm into the product before it.
+    const bool is_fused = origin::is_of_runtime(use.node->domain) || has_fold(expression);
+    if (is_fused) allowed.merge(parameters_of(neighbours_of(match, program_), reference_));
+    if (is_whole_parameter(expression)) remove_other_part(allowed, use);
+    std::string other;
+    for_each_parameter(expression, [&](const ParameterStep& step) {
+      // The operation reads what another one computed.
+      if (step.is_computed() || !other.empty()) return;
+      const bool fits =
+          allowed.contains(step.name) ||
+          std::ranges::any_of(step.same_bytes, [&](const std::string& name) { return allowed.contains(name); });
+      // A parameter is misplaced only where another one of its size belongs.
+      const bool is_exchanged =
+          std::ranges::any_of(allowed, [&](const auto& each) { return each.second == element_count(step.dims); });
+      const bool is_moved = is_exchanged && std::ranges::count(use.node->inputs, use.node->inputs[use.slot]) == 1 &&
+                            reads_chosen(step, match, reference_, program_);
+      if (!fits && is_exchanged && !is_moved) other = step.name;
+    });
+    return other.empty() ? std::nullopt : std::optional(Misplaced{other, allowed.begin()->first});
+  }
+
+ private:
+  const match::MatchReport& report_;
+  const match::Reference& reference_;
+  const Wiring& program_;
+  FlatMap<const OnnxNode*, std::size_t> numbers_;
+};
+
+}  // namespace
+
 void refuse_misplaced(const std::vector<const OnnxNode*>& nodes, const match::MatchReport& report,
                       const match::Reference& reference, const FileTensors& tensors, const Wiring& program,
                       std::vector<Derivation>& derivations) {
-  FlatMap<const OnnxNode*, std::size_t> numbers;
-  for (std::size_t i = 0; i < nodes.size(); ++i) numbers.emplace(nodes[i], i);
+  const Places places(nodes, report, reference, program);
   for (std::size_t i = 0; i < derivations.size(); ++i) {
     Derivation& derivation = derivations[i];
     if (!derivation.expression) continue;
-    for (const Use& use : tensors.final_uses(tensors.all()[i])) {
-      const auto number = numbers.find(use.node);
-      if (number == numbers.end() || number->second >= report.nodes.size()) continue;
-      if (report.nodes[number->second].confidence > origin::Confidence::matched) continue;
-      if (reads_computed_elsewhere(*derivation.expression, *use.node, report.nodes[number->second], program)) {
-        derivation = {Verdict::unaccounted,
-                      {},
-                      "read at another place than in the program: " + to_text(*derivation.expression),
-                      derivation.bytes};
-        break;
+    const auto uses = tensors.final_uses(tensors.all()[i]);
+    // Equal biases are stored once, with the scale of one of their products: the others have weights of their own.
+    const bool is_bias = std::holds_alternative<QuantiseBiasStep>(derivation.expression->step);
+    const bool is_shared =
+        is_bias && std::ranges::any_of(uses, [&](const Use& use) { return !places.at(use, *derivation.expression); });
+    for (const Use& use : uses) {
+      auto misplaced = places.at(use, *derivation.expression);
+      if (misplaced && is_shared) {
+        const auto* const step = std::get_if<QuantiseBiasStep>(&derivation.expression->step);
+        misplaced = step->is_scale ? std::nullopt : places.at(use, derivation.expression->inputs.at(0));
       }
-      auto allowed = parameters_of(report.nodes[number->second].units, reference);
-      if (allowed.empty()) continue;
-      // Runtimes fuse a bias or a norm with the operator after it, and tools fold a norm into the product before it.
-      const bool is_fused = origin::is_of_runtime(use.node->domain) || has_fold(*derivation.expression);
-      if (is_fused) allowed.merge(parameters_of(neighbours_of(report.nodes[number->second], program), reference));
-      if (is_whole_parameter(*derivation.expression)) remove_other_part(allowed, use);
-      std::string other;
-      for_each_parameter(*derivation.expression, [&](const ParameterStep& step) {
-        // The operation reads what another one computed.
-        if (step.is_computed()) return;
-        const bool fits =
-            allowed.contains(step.name) ||
-            std::ranges::any_of(step.same_bytes, [&](const std::string& name) { return allowed.contains(name); });
-        // A parameter is misplaced only where another one of its size belongs.
-        const bool is_exchanged =
-            std::ranges::any_of(allowed, [&](const auto& each) { return each.second == element_count(step.dims); });
-        const bool is_moved = is_exchanged && std::ranges::count(use.node->inputs, use.node->inputs[use.slot]) == 1 &&
-                              reads_chosen(step, report.nodes[number->second], reference, program);
-        if (!fits && is_exchanged && !is_moved && other.empty()) other = step.name;
-      });
-      if (other.empty()) continue;
-      derivation = {Verdict::unaccounted,
-                    {},
-                    "holds " + other + " where the program reads " + allowed.begin()->first,
-                    derivation.bytes};
+      if (!misplaced) continue;
+      const std::string remark =
+          misplaced->is_computed_elsewhere
+              ? "read at another place than in the program: " + to_text(*derivation.expression)
+              : "holds " + misplaced->parameter + " where the program reads " + misplaced->expected;
+      derivation = {Verdict::unaccounted, {}, remark, derivation.bytes};
       break;
     }
   }

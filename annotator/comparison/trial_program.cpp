@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "annotator/comparison/operator_results.h"
+#include "annotator/derivation/operator_classes.h"
 #include "annotator/derivation/recorded_results.h"
 #include "annotator/exporter/export.h"
 #include "annotator/exporter/filled_weights.h"
@@ -15,6 +16,7 @@
 namespace whence::comparison {
 
 using derivation::forget_recorded_results;
+using derivation::is_movement;
 using derivation::Weights;
 
 namespace {
@@ -322,6 +324,23 @@ void TrialProgram::make_up(Product& product) const {
     }
     product.results.push_back(made_up(products_.size() * outputs + i, *sizes));
   }
+}
+
+std::vector<const TensorData*> TrialProgram::read_alone(const std::set<std::int32_t>& roles) {
+  std::vector<const TensorData*> found;
+  for (const GraphNode& node : graph_->nodes) {
+    const bool is_theirs = std::ranges::any_of(
+        node.origin.ops, [&](std::int32_t operation) { return roles.contains(wiring_.role_of(operation)); });
+    if (node.removed || !is_theirs) continue;
+    for (GraphValueId input : node.inputs) {
+      while (input != no_value && !live_.contains(input)) {
+        if (const TensorData* const data = value(input)) found.push_back(data);
+        const GraphNode* const maker = graph_->producer(input);
+        input = maker != nullptr && is_movement(maker->op_type) ? maker->inputs[0] : no_value;
+      }
+    }
+  }
+  return found;
 }
 
 std::set<std::int32_t> TrialProgram::linear_ones(const std::set<std::int32_t>& operations, bool may_cut) const {

@@ -69,6 +69,9 @@ class TrialProgram {
   const std::vector<Product>& products() const { return products_; }
   // Returns the result of a product and of operations that follow it, if one value alone leaves them; null otherwise.
   const TensorData* result_of(const Product& product, const std::set<std::int32_t>& operations);
+  // Returns what operations with these roles read that depends on parameters and constants alone, also as it is before
+  // it was moved.
+  std::vector<const TensorData*> read_alone(const std::set<std::int32_t>& roles);
   // Returns those of the operations that a product's weight and bias may hold, and such as cut off numbers if asked.
   std::set<std::int32_t> linear_ones(const std::set<std::int32_t>& operations, bool may_cut) const;
 

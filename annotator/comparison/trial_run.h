@@ -59,6 +59,8 @@ class TrialRun {
     std::string output = {};  // what is said of an output; "" for what a product reads
   };
   const std::vector<Difference>& differences() const { return differences_; }
+  // Returns the program's side; null if it cannot be run.
+  TrialProgram* program() const { return program_->is_known() ? program_.get() : nullptr; }
 
  private:
   using Product = TrialProgram::Product;

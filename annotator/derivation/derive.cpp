@@ -26,6 +26,17 @@ namespace {
 constexpr std::uint64_t released_size = 8 << 20;  // bytes of a tensor after which pages of the checkpoint are dropped
 constexpr std::int64_t max_structure = 64;        // integers of a tensor of sizes, axes or positions
 
+// Returns true for integers with equal steps, such as the positions of a part.
+bool is_progression(const TensorData& data) {
+  const auto elements = program::Elements::of(data);
+  if (!elements || elements->size() < 2) return false;
+  const std::int64_t step = elements->integer(1) - elements->integer(0);
+  for (std::size_t i = 2; i < elements->size(); ++i) {
+    if (elements->integer(i) - elements->integer(i - 1) != step) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<Derivation> Deriver::run() {
@@ -198,8 +209,8 @@ void Deriver::find_constants() {
     const auto number = static_cast<TensorNumber>(i);
     if (known(number) || !found(number).remark.empty() || folded_bias.contains(number)) continue;
     const TensorData data = contents_.data(tensors_[number]);
-    const bool is_short =
-        (is_integral(data.dtype) || data.dtype == DType::boolean) && data.element_count() <= max_structure;
+    const bool is_integer = is_integral(data.dtype) || data.dtype == DType::boolean;
+    const bool is_short = is_integer && (data.element_count() <= max_structure || is_progression(data));
     if (is_zero_scale(tensors_[number], data)) continue;
     const bool is_known =
         constants_ != nullptr && (constants_->holds(data) || is_angle_table(tensors_, number, data, *constants_));

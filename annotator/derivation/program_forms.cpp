@@ -11,10 +11,21 @@ namespace whence::derivation {
 
 namespace {
 
-Program with_noise(const Program& program) {
+// Returns the checkpoint's tensor for a parameter; null if it is of another type or other sizes.
+const TensorData* stored(const Parameter& parameter, const Weights& weights) {
+  const TensorData* const found = weights.find(parameter.name);
+  const bool fits = found != nullptr && found->dtype == parameter.data.dtype && found->shape == parameter.data.shape;
+  return fits ? found : nullptr;
+}
+
+// Integers of a checkpoint are indices, which decide what the program computes.
+Program with_noise(const Program& program, const Weights* weights) {
   Program filled = program;
   for (Parameter& parameter : filled.parameters) {
-    if (parameter.persistent) parameter.data.bytes = Bytes::left_out(parameter.data.bytes.size());
+    if (!parameter.persistent) continue;
+    const bool is_index = weights != nullptr && !is_floating(parameter.data.dtype);
+    const TensorData* const known = is_index ? stored(parameter, *weights) : nullptr;
+    parameter.data.bytes = known != nullptr ? known->bytes : Bytes::left_out(parameter.data.bytes.size());
   }
   return exporter::with_filled_weights(filled);
 }
@@ -32,11 +43,10 @@ std::optional<Program> with_neutral_parameters(const Program& program, const Wei
   Program neutral = program;
   bool has_any = false;
   for (Parameter& parameter : neutral.parameters) {
-    const TensorData* const stored = weights.find(parameter.name);
-    const bool fits = stored != nullptr && parameter.persistent && is_floating(stored->dtype) &&
-                      stored->dtype == parameter.data.dtype && stored->shape == parameter.data.shape;
-    if (!fits || !(has_all(*stored, 0) || has_all(*stored, 1))) continue;
-    parameter.data.bytes = stored->bytes;
+    const TensorData* const known = stored(parameter, weights);
+    const bool is_number = known != nullptr && parameter.persistent && is_floating(known->dtype);
+    if (!is_number || !(has_all(*known, 0) || has_all(*known, 1))) continue;
+    parameter.data.bytes = known->bytes;
     parameter.persistent = false;
     has_any = true;
   }
@@ -46,7 +56,7 @@ std::optional<Program> with_neutral_parameters(const Program& program, const Wei
 }  // namespace
 
 std::vector<ProgramForm> forms_of(const Program& program, const Weights& weights) {
-  const Program filled = with_noise(program);
+  const Program filled = with_noise(program, &weights);
   exporter::ExportOptions options;
   options.unsupported_as_domain = true;
   const std::vector<exporter::ExportForm> wanted = {
@@ -60,7 +70,8 @@ std::vector<ProgramForm> forms_of(const Program& program, const Weights& weights
     forms.push_back({wanted[forms.size()].opset, exported.graph});
   }
   if (const auto neutral = with_neutral_parameters(program, weights)) {
-    for (const exporter::ExportedForm& exported : exporter::export_forms(with_noise(*neutral), options, {wanted[0]}))
+    for (const exporter::ExportedForm& exported :
+         exporter::export_forms(with_noise(*neutral, &weights), options, {wanted[0]}))
       forms.push_back({wanted[0].opset, exported.graph});
   }
   const std::size_t exported_forms = forms.size();
@@ -76,7 +87,7 @@ std::optional<graph::Graph> written_out(const Program& program) {
   options.unsupported_as_domain = true;
   options.simplify = false;
   options.fold = false;
-  Result<graph::Graph> graph = exporter::export_program(with_noise(program), options);
+  Result<graph::Graph> graph = exporter::export_program(with_noise(program, nullptr), options);
   return graph ? std::optional(std::move(*graph)) : std::nullopt;
 }
 
