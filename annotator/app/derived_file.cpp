@@ -8,6 +8,7 @@
 
 #include "annotator/derivation/effects.h"
 #include "annotator/derivation/expression_json.h"
+#include "annotator/derivation/norm_pairs.h"
 #include "annotator/derivation/recorded_results.h"
 #include "annotator/derivation/stated_rows.h"
 #include "annotator/derivation/statement.h"
@@ -50,6 +51,12 @@ std::optional<double> number_of_all(const TensorData& data) {
   return elements->number(0);
 }
 
+}  // namespace
+
+bool has_all(const TensorData& data, double number) { return number_of_all(data) == number; }
+
+namespace {
+
 std::vector<AbsentParameter> absent_parameters(const derivation::FileTensors& tensors,
                                                const std::vector<Derivation>& derivations,
                                                const derivation::Weights& weights) {
@@ -72,10 +79,21 @@ std::vector<AbsentParameter> absent_parameters(const derivation::FileTensors& te
   return absent;
 }
 
+// Returns the parameters that a norm with a scale of zeros makes ineffective, as before the training of a residual
+// branch: its statistics, and the weight of the convolution before it.
+std::set<std::string, std::less<>> multiplied_by_zero(const Program& program, const derivation::Weights& weights) {
+  std::set<std::string, std::less<>> names;
+  for (const derivation::NormPair& pair : derivation::norm_pairs(program)) {
+    if (pair.scale.empty() || weights.find(pair.scale) == nullptr || !has_all(weights.value(pair.scale), 0)) continue;
+    names.insert({pair.weight, pair.mean, pair.variance});
+  }
+  return names;
+}
+
 // Exporters leave out biases of zeros and scales of ones. Without another parameter that has an effect in the program,
 // the file computes something else.
 void note_effects(const Program& program, const std::vector<derivation::ProgramForm>& forms,
-                  std::vector<AbsentParameter>& absent) {
+                  const derivation::Weights& weights, std::vector<AbsentParameter>& absent) {
   std::set<std::string, std::less<>> read;
   const std::set<std::int32_t> without_effect = derivation::operations_without_effect(program, forms);
   for (const Node* node : operations(program)) {
@@ -90,8 +108,10 @@ void note_effects(const Program& program, const std::vector<derivation::ProgramF
       });
     }
   }
+  const auto without_number = multiplied_by_zero(program, weights);
   for (AbsentParameter& each : absent) {
-    const bool is_neutral = each.number && (*each.number == 0 || *each.number == 1);
+    const bool is_neutral =
+        (each.number && (*each.number == 0 || *each.number == 1)) || without_number.contains(each.name);
     each.has_effect = is_floating(each.dtype) && !is_neutral && read.contains(each.name);
   }
 }
@@ -114,8 +134,6 @@ AbsentParameter absent_from(const Json& row, const Corrupt& corrupt) {
 }
 
 }  // namespace
-
-bool has_all(const TensorData& data, double number) { return number_of_all(data) == number; }
 
 derivation::Sources DerivedFile::sources(const derivation::Weights& weights,
                                          std::shared_ptr<derivation::KnownScales> scales) const {
@@ -151,7 +169,7 @@ DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& fr
   file.derivations =
       derivation::derive(*file.tensors, *file.contents, weights, constants ? &*constants : nullptr, facts);
   file.absent = absent_parameters(*file.tensors, file.derivations, weights);
-  if (file.program) note_effects(*file.program, file.forms, file.absent);
+  if (file.program) note_effects(*file.program, file.forms, weights, file.absent);
   file.weights = std::make_unique<const derivation::Weights>(std::move(weights));
   return file;
 }

@@ -101,6 +101,11 @@ void remove_other_part(std::map<std::string, std::int64_t, std::less<>>& allowed
   });
 }
 
+bool multiplies_by_channel(const Expression& expression) {
+  return std::holds_alternative<ByChannelStep>(expression.step) ||
+         std::ranges::any_of(expression.inputs, multiplies_by_channel);
+}
+
 // Returns true if operations choose elements of a parameter, and those of the node read these: a product of two
 // parameters, such as of an embedding of positions, in which only one is an operand itself.
 bool reads_chosen(const ParameterStep& parameter, const match::NodeMatch& match, const match::Reference& reference,
@@ -179,8 +184,9 @@ class Places {
       return Misplaced{.is_computed_elsewhere = true};
     auto allowed = parameters_of(match.units, reference_);
     if (allowed.empty()) return std::nullopt;
-    // Runtimes fuse a bias or a norm with the operator after it, and tools fold a norm into the product before it.
-    const bool is_fused = origin::is_of_runtime(use.node->domain) || has_fold(expression);
+    // Runtimes fuse a bias or a norm with the operator after it, and tools fold norms and factors into products.
+    const bool is_fused =
+        origin::is_of_runtime(use.node->domain) || has_fold(expression) || multiplies_by_channel(expression);
     if (is_fused) allowed.merge(parameters_of(neighbours_of(match, program_), reference_));
     if (is_whole_parameter(expression)) remove_other_part(allowed, use);
     std::string other;

@@ -14,6 +14,7 @@ namespace whence::comparison {
 
 using derivation::bias_slot;
 using derivation::ByChannelStep;
+using derivation::CastStep;
 using derivation::Contents;
 using derivation::Derivation;
 using derivation::Expression;
@@ -24,9 +25,11 @@ using derivation::is_movement;
 using derivation::multiplies;
 using derivation::no_tensor;
 using derivation::NumberStep;
+using derivation::PadStep;
 using derivation::ParameterStep;
 using derivation::ProductChain;
 using derivation::QuantiseBiasStep;
+using derivation::ReshapeStep;
 using derivation::TensorNumber;
 using derivation::Verdict;
 using derivation::Weights;
@@ -61,6 +64,15 @@ Names names_in(const Expression& expression, bool is_of_norm) {
 
 bool share(const Names& one, const Names& other) {
   return std::ranges::any_of(one, [&](const std::string& name) { return other.contains(name); });
+}
+
+// Returns the parameter that an expression is, perhaps in other sizes, filled up or converted; null for others.
+const ParameterStep* whole_parameter(const Expression& expression) {
+  if (const auto* const parameter = std::get_if<ParameterStep>(&expression.step)) return parameter;
+  const bool keeps = std::holds_alternative<PadStep>(expression.step) ||
+                     std::holds_alternative<ReshapeStep>(expression.step) ||
+                     std::holds_alternative<CastStep>(expression.step);
+  return keeps ? whole_parameter(expression.inputs.at(0)) : nullptr;
 }
 
 std::string factor_text(const Expression& expression) {
@@ -146,8 +158,10 @@ std::string ProductParts::other_bias(const Expression& weight, const Expression&
 }
 
 bool ProductParts::are_equal(const Expression& bias, const Names& expected) const {
-  const auto* const parameter = std::get_if<ParameterStep>(&bias.step);
+  const ParameterStep* const parameter = whole_parameter(bias);
   if (parameter == nullptr || weights_.find(parameter->name) == nullptr) return false;
+  if (is_zero(parameter->name))
+    return std::ranges::all_of(expected, [&](const std::string& name) { return is_zero(name); });
   const TensorData added = weights_.value(parameter->name);
   const auto numbers = program::Elements::of(added);
   return numbers && numbers->size() > 0 && std::ranges::all_of(expected, [&](const std::string& name) {
@@ -162,6 +176,16 @@ bool ProductParts::are_equal(const Expression& bias, const Names& expected) cons
          });
 }
 
+bool ProductParts::is_zero(const std::string& parameter) const {
+  if (weights_.find(parameter) == nullptr) return false;
+  const TensorData data = weights_.value(parameter);
+  const auto elements = program::Elements::of(data);
+  for (std::size_t i = 0; elements && i < elements->size(); ++i) {
+    if (elements->number(i) != 0) return false;
+  }
+  return elements.has_value();
+}
+
 std::string ProductParts::other_norm(const Expression& weight, const Expression& bias) const {
   const Names own = names_in(weight, true), other = names_in(bias, true);
   return own.empty() || other.empty() || share(own, other) ? ""
@@ -174,7 +198,8 @@ std::string ProductParts::other_factor(const Expression& weight, const Expressio
   const bool is_multiplied = std::ranges::any_of(chains_, [&](const ProductChain& chain) {
     return chain.is_multiplied() && weights.contains(chain.weight) && added.contains(chain.bias);
   });
-  if (!is_multiplied) return "";
+  const ParameterStep* const parameter = whole_parameter(bias);
+  if (!is_multiplied || (parameter != nullptr && is_zero(parameter->name))) return "";
   return factor_text(bias).empty() ? "adds a bias without the factor that is in its weight"
                                    : "adds a bias with a factor that is not in its weight";
 }

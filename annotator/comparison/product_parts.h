@@ -37,6 +37,7 @@ class ProductParts {
   std::string other_bias(const derivation::Expression& weight, const derivation::Expression& bias) const;
   // Returns true if each of these biases, or each part of it, has the same numbers as a bias: zeros, before a training.
   bool are_equal(const derivation::Expression& bias, const std::set<std::string, std::less<>>& expected) const;
+  bool is_zero(const std::string& parameter) const;
   std::string other_norm(const derivation::Expression& weight, const derivation::Expression& bias) const;
   std::string other_factor(const derivation::Expression& weight, const derivation::Expression& bias) const;
   std::string of_zeros(const derivation::Expression& weight, derivation::TensorNumber bias) const;

@@ -110,18 +110,20 @@ class Evaluator {
                 .is_computed = !moves_elements(node.op_type) || chooses_part(graph_, node),
                 .is_rounded = is_arithmetic(node.op_type)};
     std::string recipe, digests = node.op_type;
+    bool joins_constant = false;
     for (const GraphValueId input : node.inputs) {
       if (input == graph::no_value) continue;
       const auto found = known_.find(input);
       if (found == known_.end()) return;
       const Known& from = found->second;
+      joins_constant = joins_constant || (node.op_type == "Concat" && from.parameters.empty());
       known.is_computed = known.is_computed || from.is_computed;
       known.is_rounded = known.is_rounded || from.is_rounded;
       known.parameters.insert(from.parameters.begin(), from.parameters.end());
       if (!from.parameters.empty()) recipe += (recipe.empty() ? "" : ", ") + from.recipe;
       digests += "(" + from.digest + ")";
     }
-    known.is_computed = known.is_computed && !known.parameters.empty();
+    known.is_computed = (known.is_computed || joins_constant) && !known.parameters.empty();
     for (const graph::Attribute& attribute : node.attributes) digests += attribute_text(attribute);
     known.digest = digest_of(digests.data(), digests.size());
     known.recipe = node.op_type + "(" + recipe + ")";

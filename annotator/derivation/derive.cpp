@@ -47,11 +47,11 @@ std::vector<Derivation> Deriver::run() {
     find_quantised(weight);
     if (found(weight.integers).bytes > released_size) weights_.release();
   }
+  for (std::size_t i = 0; i < found_.size(); ++i) find_rounded(static_cast<TensorNumber>(i));
   for (const Product& product : tensors_.products()) find_folded(product);
   for (std::size_t i = 0; i < found_.size(); ++i) find_blocked(static_cast<TensorNumber>(i));
   for (std::size_t i = 0; i < found_.size(); ++i) find_blocked_bias(static_cast<TensorNumber>(i));
   find_remaining_biases();
-  for (std::size_t i = 0; i < found_.size(); ++i) find_rounded(static_cast<TensorNumber>(i));
   for (std::size_t i = 0; i < found_.size(); ++i) find_computed(static_cast<TensorNumber>(i));
   for (const RunTimeWeight& weight : tensors_.run_time_weights()) find_run_time_scales(weight);
   for (const QuantisedBias& bias : tensors_.biases()) find_quantised_bias(bias);

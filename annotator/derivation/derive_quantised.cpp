@@ -76,8 +76,10 @@ std::vector<Expression> Deriver::quantised_candidates(const QuantisedWeight& wei
   const auto add = [&](std::vector<Expression> others) { std::ranges::move(others, std::back_inserter(candidates)); };
   switch (before) {
     case Before::unchanged:
-      // What the program computes from a parameter may have the same integers: the parameter itself comes first.
-      add(source ? alike : small_sources(weight.dims));
+      // What the program computes from a parameter may have the same integers: the parameter itself comes first. Equal
+      // elements are like no parameter, or like any.
+      add(alike);
+      add(small_sources(weight.dims));
       add(computed_sources(weight.dims));
       break;
     case Before::folded:
@@ -129,13 +131,14 @@ void Deriver::find_quantised(const QuantisedWeight& weight) {
     has_candidates = has_candidates || !all.empty();
     if (find_exactly(all) || find_near_quantised(weight, all, stored)) return;
   }
-  if (!has_candidates) return find_quantised_constant(weight, stored);
+  find_quantised_constant(weight, stored);
+  if (!has_candidates || known(weight.integers)) return;
   if (scales_fit) {
     set_quantised(weight, scales_fit->first, scales_fit->second, false);
     found(weight.integers).remark = "not the nearest integers for " + to_text(scales_fit->first);
     return note_distance(weight, *numbers, scales_fit->first);
   }
-  if (!source) return find_quantised_constant(weight, stored);
+  if (!source) return;
   found(weight.integers).remark = "similar to " + to_text(*source) + ", but by no known scheme";
   note_distance(weight, *numbers, *source);
 }
