@@ -28,6 +28,7 @@ bool truncates(const onnx_file::OnnxNode& node);
 struct Placed {
   std::vector<std::int32_t> operations = {};  // empty: unknown
   std::vector<std::int32_t> own = {};         // those of them for which no other node stands; empty: all
+  std::vector<std::int32_t> folded = {};      // those of them whose numbers are in its weight or bias
   bool is_certain = false;                    // by the match
   bool is_size = false;                       // computes sizes: says nothing about the program's values
   double share = 1;                           // of the operation's channels that the node computes

@@ -164,6 +164,7 @@ std::vector<std::string> dropped_operations(const std::vector<const OnnxNode*>& 
     // The match gives a node also operations beside it for which no node stands.
     const auto covered = operations.covered(own, op_class);
     if (placed[i].is_plain && !covered.empty()) own = covered;
+    own.insert(own.end(), placed[i].folded.begin(), placed[i].folded.end());
     own = operations.with_joined(std::move(own), op_class);
     for (const std::int32_t operation : own) {
       const bool is_within = bounds_of(operations, operation) && !may_cut(*nodes[i]);

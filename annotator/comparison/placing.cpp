@@ -230,6 +230,7 @@ void Placing::add_folded(std::size_t number) {
         if (std::ranges::find(operations, operation) == operations.end()) operations.push_back(operation);
       };
       add_to(place.operations);
+      add_to(place.folded);
       if (!place.own.empty()) add_to(place.own);
     }
   }

@@ -56,7 +56,7 @@ std::set<std::int32_t> operations_with_effect(const graph::Graph& graph, int ops
 void add_unread(const Program& program, std::set<std::int32_t>& without) {
   std::unordered_set<ValueId> read;
   const auto note = [&](ValueId id) { read.insert(id); };
-  for (const Argument& output : program.body.outputs) each_value(output, note);
+  for (const ProgramOutput& output : program.outputs) each_value(output.value, note);
   for (const Node& node : std::views::reverse(program.body.nodes)) {
     const bool has_effect = is_in_place_name(node.target) || node.outputs.empty() || !node.blocks.empty() ||
                             std::ranges::any_of(node.outputs, [&](ValueId id) { return read.contains(id); });
