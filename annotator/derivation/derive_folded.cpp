@@ -21,6 +21,24 @@ constexpr float rounding_bound = 4 * 1.1920929e-7F;  // four units in the last p
 constexpr double least_in_range = 1e-7;              // the largest lower end of a CastRange
 constexpr const char* halves_remark = "its numbers before they were rounded to float16 are known up to rounding";
 
+TensorData first_elements(const TensorData& data, std::int64_t count) {
+  const std::size_t size = static_cast<std::size_t>(count) * size_of(data.dtype);
+  return {data.dtype, {count}, Bytes::part_of(nullptr, text_of(data).data(), size)};
+}
+
+// Returns true if a float16 tensor has these numbers, put into a range before they were rounded. Most ranges that are
+// not the tensor's show within few elements.
+bool is_half_of(const TensorData& half, const TensorData& numbers, const CastRange& range) {
+  constexpr std::int64_t few = 4096;
+  const std::int64_t count = numbers.element_count();
+  if (numbers.dtype != DType::float32 || half.element_count() != count) return false;
+  const auto fits = [&](std::int64_t elements) {
+    const TensorData rounded = rounded_to_half(first_elements(numbers, elements), range);
+    return text_of(half).starts_with(text_of(rounded));
+  };
+  return (count <= few || fits(few)) && fits(count);
+}
+
 std::string number_text(float number) {
   std::ostringstream text;
   text << number;
@@ -159,20 +177,7 @@ void Deriver::find_remaining_biases() {
 
 void Deriver::choose(TensorNumber number, const std::vector<Expression>& candidates) {
   const TensorData tensor = contents_.data(tensors_[number]);
-  if (tensor.dtype == DType::float16) {
-    for (const Expression& candidate : candidates) {
-      for (const CastRange& range : cast_ranges) {
-        if (prove(number, {CastStep{DType::float16, range}, {candidate}})) return;
-      }
-    }
-    for (const Expression& candidate : candidates) {
-      if (known(number) || !is_computed(candidate) || !is_rounded_from(tensor, evaluate(candidate, sources())))
-        continue;
-      found(number) = {Verdict::bounded, Expression{CastStep{DType::float16}, {candidate}}, halves_remark,
-                       found(number).bytes};
-    }
-    return;
-  }
+  if (tensor.dtype == DType::float16) return choose_half(number, tensor, candidates);
   if (tensor.dtype != DType::float32) return;
   for (const Expression& candidate : candidates) {
     const TensorData result = evaluate(candidate, sources());
@@ -182,6 +187,18 @@ void Deriver::choose(TensorNumber number, const std::vector<Expression>& candida
       found(number) = {Verdict::bounded, candidate, "differs by at most " + number_text(*difference),
                        found(number).bytes};
     }
+  }
+}
+
+void Deriver::choose_half(TensorNumber number, const TensorData& tensor, const std::vector<Expression>& candidates) {
+  for (const Expression& candidate : candidates) {
+    const TensorData result = evaluate(candidate, sources());
+    for (const CastRange& range : cast_ranges) {
+      if (is_half_of(tensor, result, range)) return set_exact(number, {CastStep{DType::float16, range}, {candidate}});
+    }
+    if (known(number) || !is_computed(candidate) || !is_rounded_from(tensor, result)) continue;
+    found(number) = {Verdict::bounded, Expression{CastStep{DType::float16}, {candidate}}, halves_remark,
+                     found(number).bytes};
   }
 }
 

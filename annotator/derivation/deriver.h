@@ -108,6 +108,8 @@ class Deriver {
   // Chooses the expression that gives the tensor's bytes, or else the first one that differs only by the rounding of
   // single precision.
   void choose(TensorNumber number, const std::vector<Expression>& candidates);
+  // As choose() for a float16 tensor.
+  void choose_half(TensorNumber number, const TensorData& tensor, const std::vector<Expression>& candidates);
   // Returns true if arithmetic gives the value, whose rounding tools choose.
   static bool is_computed(const Expression& expression);
   // Returns the largest difference of two tensors if it may come from rounding.

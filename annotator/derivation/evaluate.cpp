@@ -260,6 +260,14 @@ TensorData clamped(const TensorData& data, const CastRange& range) {
   return of_floats(numbers, data.shape);
 }
 
+}  // namespace
+
+TensorData rounded_to_half(const TensorData& data, const CastRange& range) {
+  return converted(range.is_limited() ? clamped(data, range) : data, DType::float16);
+}
+
+namespace {
+
 void require_valid(const Scheme& scheme, const std::vector<std::int64_t>& dims) {
   const auto rank = static_cast<std::int64_t>(dims.size());
   require(scheme.bits == 4 || scheme.bits == 8 || scheme.bits == 16);

@@ -35,6 +35,8 @@ TensorData evaluate(const Expression& expression, const Sources& sources);
 TensorData transposed(const TensorData& data, const TransposeStep& step);
 TransposeStep inverse_of(const TransposeStep& step);
 TensorData reshaped(TensorData data, const std::vector<std::int64_t>& dims);
+// Returns the numbers as float16, put into a range before. Requires float32 if the range is limited.
+TensorData rounded_to_half(const TensorData& data, const CastRange& range);
 // Returns the elements that have a place in these sizes, and zeros at the other places.
 TensorData resized(const TensorData& data, const std::vector<std::int64_t>& dims);
 
