@@ -15,6 +15,19 @@ using derivation::is_arithmetic;
 using derivation::is_movement;
 using derivation::ProgramForm;
 
+namespace {
+
+// Returns true for a node that chooses consecutive elements of an axis, at a place that does not depend on the inputs.
+// Other files choose them by Split.
+bool selects_in_order(const graph::Graph& graph, const graph::GraphNode& node) {
+  if (node.op_type == "Slice") return true;
+  if (node.op_type != "Gather" || node.inputs.size() < 2) return false;
+  const auto places = graph.integers(node.inputs[1]);
+  return places && places->size() == 1;
+}
+
+}  // namespace
+
 Wiring::Wiring(const Program& program, const std::vector<ProgramForm>& forms) {
   std::map<std::int32_t, std::int32_t> operations_of_scope;
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> first;  // by module and place within its call
@@ -74,7 +87,7 @@ void Wiring::add(const graph::Graph& graph, std::unordered_map<graph::GraphValue
       add(body, std::move(inner));
     });
     const bool moves = is_movement(node.op_type) || repeats_elements(graph, node);
-    const bool selects = moves || node.op_type == "Slice";
+    const bool selects = moves || selects_in_order(graph, node);
     for (const std::int32_t operation : node.origin.ops) {
       if (is_arithmetic(node.op_type)) computing_.insert(operation);
       if (!selects) deciding_.insert(operation);

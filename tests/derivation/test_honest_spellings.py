@@ -69,6 +69,18 @@ class Grid(nn.Module):
         return self.grid.reshape(1, -1, 2) @ self.project(x).view(-1, 2, 2)
 
 
+class Selections(nn.Module):
+    """An attention that selects query, key and value from one product."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        return ((q @ k.transpose(-1, -2)).softmax(-1) @ v).tanh()
+
+
 class Function(nn.Module):
     """A function of a convolution."""
 
@@ -91,6 +103,7 @@ MODELS = {
     "attention": (Attention, lambda: torch.randn(5, 8)),
     "trained attention": (lambda: Attention(is_trained=True), lambda: torch.randn(5, 8)),
     "grid": (Grid, lambda: torch.randn(3, 8)),
+    "selections": (Selections, lambda: torch.randn(2, 5, 8)),
 } | {name: (lambda function=function: Function(function), lambda: torch.randn(1, 3, 8, 8))
      for name, function in FUNCTIONS.items()}
 
@@ -134,6 +147,7 @@ def change(model, name, function):
 
 HONEST = [("cosines", "whence"), ("cosines", "dynamo"), ("voxels", "whence"), ("attention", "torchscript"),
           ("trained attention", "torchscript"), ("grid", "torchscript"),
+          ("selections", "torchscript"), ("selections", "dynamo"), ("selections", "whence"),
           *((name, exporter) for name in FUNCTIONS for exporter in ("torchscript", "whence"))]
 
 
@@ -264,3 +278,24 @@ def test_changes_of_functions_are_found(exported, tmp_path, name, plant):
     plant(model)
     onnx.save(model, tmp_path / "changed.onnx")
     attest(tmp_path / "changed.onnx", files, code=1)
+
+
+@pytest.fixture(params=["torchscript", "dynamo", "whence"])
+def with_split(exported, tmp_path, request):
+    """Returns a file in which ONNX Runtime or the exporter selects by one Split."""
+    files = exported("selections", request.param)
+    models.TOOLS["ort_all"](files.path, tmp_path / "split.onnx", [])
+    return files, tmp_path / "split.onnx"
+
+
+def test_selections_by_one_split_are_accounted_for(with_split):
+    files, path = with_split
+    assert unaccounted(attest(path, files)) == ([], [])
+
+
+def test_an_exchanged_selection_is_found(with_split, tmp_path):
+    files, path = with_split
+    model = onnx.load(path)
+    [node] = nodes_of(model, "Split")
+    node.output[1], node.output[2] = node.output[2], node.output[1]
+    assert findings(model, files, tmp_path)[1] != []
