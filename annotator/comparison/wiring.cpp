@@ -15,6 +15,19 @@ using derivation::is_arithmetic;
 using derivation::is_movement;
 using derivation::ProgramForm;
 
+namespace {
+
+// Returns true for a choice of elements in order: of a range, or of one place of an axis, which others write as a part
+// of a Split.
+bool selects(const graph::Graph& graph, const graph::GraphNode& node) {
+  if (node.op_type == "Slice") return true;
+  if (node.op_type != "Gather" || node.inputs.size() != 2) return false;
+  const auto places = graph.integers(node.inputs[1]);
+  return places && places->size() == 1;
+}
+
+}  // namespace
+
 Wiring::Wiring(const Program& program, const std::vector<ProgramForm>& forms) {
   std::map<std::int32_t, std::int32_t> operations_of_scope;
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> first;  // by module and place within its call
@@ -74,10 +87,9 @@ void Wiring::add(const graph::Graph& graph, std::unordered_map<graph::GraphValue
       add(body, std::move(inner));
     });
     const bool moves = is_movement(node.op_type) || repeats_elements(graph, node);
-    const bool selects = moves || node.op_type == "Slice";
     for (const std::int32_t operation : node.origin.ops) {
       if (is_arithmetic(node.op_type)) computing_.insert(operation);
-      if (!selects) deciding_.insert(operation);
+      if (!moves && !selects(graph, node)) deciding_.insert(operation);
       sources_[operation].insert(read.begin(), read.end());
       for (const std::int32_t source : read) readers_[source].insert(operation);
     }
