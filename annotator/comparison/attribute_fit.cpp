@@ -12,6 +12,7 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
+#include "annotator/comparison/pool_windows.h"
 #include "annotator/operators/onnx_operators.h"
 
 namespace whence::comparison {
@@ -159,6 +160,18 @@ bool fills_block(const OnnxNode& node, const std::optional<Setting>& theirs, con
   return is_depthwise && added > 0 && added < longest_block;
 }
 
+// Returns true for a MaxPool with the windows of a form's node, whatever decides their number.
+bool has_same_windows(const std::map<std::string, Setting>& stated, const graph::Graph& graph,
+                      const graph::GraphNode& node) {
+  const auto pads = stated.find("pads"), rounding = stated.find("ceil_mode");
+  const auto automatic = stated.find("auto_pad");
+  const bool is_stated = automatic == stated.end() || automatic->second == Setting{{}, {"NOTSET"}};
+  if (node.op_type != "MaxPool" || !is_stated) return false;
+  std::vector<std::int64_t> own;
+  if (pads != stated.end()) own.assign(pads->second.numbers.begin(), pads->second.numbers.end());
+  return has_windows_of(graph, node, std::move(own), rounding != stated.end() && rounding->second != Setting{{0}});
+}
+
 bool is_axis(std::string_view name) { return name == "axis" || name == "axes"; }
 
 // Compares a setting with that of a form's node.
@@ -229,6 +242,7 @@ std::string attribute_difference(const OnnxNode& node, const std::vector<std::in
       }
       is_comparable = true;
       is_equal = is_equal || fits(name, theirs, ours, *form.graph, *form.node) ||
+                 ((name == "pads" || name == "ceil_mode") && has_same_windows(stated, *form.graph, *form.node)) ||
                  (name == "group" && fills_block(node, theirs, *form.graph, *form.node)) ||
                  (name == "keepdims" && same_axes(theirs == Setting{{1}}, form));
       expected = std::move(ours);

@@ -140,3 +140,42 @@ def test_exchanged_halves_of_a_table_are_found(exported, tmp_path):
     [split] = [node for node in model.graph.node if node.op_type == "Split"]
     split.output[0], split.output[1] = split.output[1], split.output[0]
     assert alarms(model, files, tmp_path)
+
+
+# ---- windows
+
+class RoundedUp(nn.Module):
+    """The last windows of a pooling reach beyond the picture."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 4, 3), nn.Conv2d(4, 2, 1)
+
+    def forward(self, x):
+        return self.second(nn.functional.max_pool2d(self.first(x), 3, stride=2, ceil_mode=True))
+
+
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pooled")
+    torch.manual_seed(6)
+    model, x = RoundedUp().eval(), torch.randn(1, 2, 12, 12)
+    files = SimpleNamespace(path=folder / "m.onnx", weights=models.save_weights(model, folder / "m.safetensors"),
+                            sidecar=folder / "m.whence.json")
+    with whence.record(files.sidecar):
+        torch.onnx.export(model, (x,), files.path, dynamo=False)
+    return files
+
+
+def test_windows_beyond_the_picture_are_accounted_for(pooled):
+    assert unaccounted(attest(pooled.path, pooled)) == ([], [])
+
+
+@pytest.mark.parametrize("changes", [{"ceil_mode": 0}, {"pads": [1, 1, 0, 0]}])
+def test_other_windows_are_found(pooled, tmp_path, changes):
+    model = onnx.load(pooled.path)
+    [pool] = [node for node in model.graph.node if node.op_type == "MaxPool"]
+    kept = [each for each in pool.attribute if each.name not in changes]
+    del pool.attribute[:]
+    pool.attribute.extend([*kept, *(onnx.helper.make_attribute(name, value) for name, value in changes.items())])
+    assert alarms(model, pooled, tmp_path)
