@@ -12,6 +12,7 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
+#include "annotator/comparison/pool_windows.h"
 #include "annotator/operators/onnx_operators.h"
 
 namespace whence::comparison {
@@ -159,50 +160,16 @@ bool fills_block(const OnnxNode& node, const std::optional<Setting>& theirs, con
   return is_depthwise && added > 0 && added < longest_block;
 }
 
-// Returns how many windows of a pooling are along each axis; nullopt for unknown sizes.
-std::optional<std::vector<std::int64_t>> windows_of(const std::map<std::string, Setting>& stated,
-                                                    const graph::Graph& graph, const graph::GraphNode& form) {
-  const auto& dims = graph.values[static_cast<std::size_t>(form.inputs[0])].dims;
-  const auto kernel = stated.find("kernel_shape");
-  if (!dims || dims->size() < 3 || kernel == stated.end()) return std::nullopt;
-  const std::size_t axes = dims->size() - 2;
-  const auto number = [&](const char* name, std::size_t at, double neutral) {
-    const auto found = stated.find(name);
-    return found == stated.end() || at >= found->second.numbers.size() ? neutral : found->second.numbers[at];
-  };
-  std::vector<std::int64_t> windows;
-  for (std::size_t i = 0; i < axes; ++i) {
-    const Dim& dim = (*dims)[i + 2];
-    if (!dim.is_static() || i >= kernel->second.numbers.size()) return std::nullopt;
-    const double length = static_cast<double>(dim.size) + number("pads", i, 0), step = number("strides", i, 1);
-    const double rest =
-        length + number("pads", axes + i, 0) - (kernel->second.numbers[i] - 1) * number("dilations", i, 1) - 1;
-    const bool rounds_up = number("ceil_mode", 0, 0) != 0;
-    double last = rounds_up ? std::ceil(rest / step) : std::floor(rest / step);
-    if (rounds_up && last * step >= length) --last;  // a window that starts behind the elements is dropped
-    windows.push_back(static_cast<std::int64_t>(last) + 1);
-  }
-  return windows;
-}
-
-// Returns true for poolings that find the largest elements of the same windows: ceil_mode and padding at the end both
-// let the last windows reach beyond the elements.
+// Returns true for a MaxPool with the windows of a form's node, whatever decides their number.
 bool has_same_windows(const std::map<std::string, Setting>& stated, const graph::Graph& graph,
-                      const graph::GraphNode& form) {
-  std::map<std::string, Setting> ours;
-  for (const graph::Attribute& attribute : form.attributes) {
-    if (auto setting = setting_of(attribute)) ours.emplace(attribute.name, std::move(*setting));
-  }
-  const auto begins = [](const std::map<std::string, Setting>& settings) {
-    const auto pads = settings.find("pads");
-    std::vector<double> first = pads == settings.end() ? std::vector<double>() : pads->second.numbers;
-    first.resize(first.size() / 2);
-    std::erase(first, 0);
-    return first;
-  };
-  const auto theirs = windows_of(stated, graph, form);
-  return form.op_type == "MaxPool" && theirs && theirs == windows_of(ours, graph, form) &&
-         begins(stated) == begins(ours);
+                      const graph::GraphNode& node) {
+  const auto pads = stated.find("pads"), rounding = stated.find("ceil_mode");
+  const auto automatic = stated.find("auto_pad");
+  const bool is_stated = automatic == stated.end() || automatic->second == Setting{{}, {"NOTSET"}};
+  if (node.op_type != "MaxPool" || !is_stated) return false;
+  std::vector<std::int64_t> own;
+  if (pads != stated.end()) own.assign(pads->second.numbers.begin(), pads->second.numbers.end());
+  return has_windows_of(graph, node, std::move(own), rounding != stated.end() && rounding->second != Setting{{0}});
 }
 
 bool is_axis(std::string_view name) { return name == "axis" || name == "axes"; }

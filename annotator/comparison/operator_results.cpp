@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "annotator/comparison/fused_products.h"
 #include "annotator/comparison/layout_results.h"
 #include "annotator/comparison/numbers_of_node.h"
 #include "annotator/comparison/small_values.h"
@@ -336,6 +337,12 @@ Results moved(const GraphNode& node, const Constants& inputs) {
   return result ? Results({std::move(*result)}) : std::nullopt;
 }
 
+Results multiplied(const GraphNode& node, const Constants& inputs) {
+  if (inputs.size() != 2 || inputs[1] == nullptr) return std::nullopt;
+  auto result = fused_product(node, *inputs[0], *inputs[1]);
+  return result ? Results({std::move(*result)}) : std::nullopt;
+}
+
 using Compute = Results (*)(const GraphNode& node, const Constants& inputs);
 
 const std::map<std::string_view, Compute>& computed() {
@@ -353,6 +360,7 @@ const std::map<std::string_view, Compute>& computed() {
       {"DequantizeLinear", dequantised},
       {"FastGelu", biased_gelu},
       {"Gelu", gelu},
+      {"FusedMatMul", multiplied},
       {"GlobalAveragePool", pool},
       {"GlobalMaxPool", pool},
       {"GroupNormalization", channel_norm},

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "annotator/comparison/causal_masks.h"
 #include "annotator/comparison/operand_order.h"
 #include "annotator/comparison/wiring.h"
 #include "annotator/derivation/operator_classes.h"
@@ -163,6 +164,13 @@ std::optional<PartsRead::Part> PartsRead::part_of(const graph::Graph& graph, con
   return part;
 }
 
+bool PartsRead::is_fixed(std::string_view value, int depth) const {
+  if (value.empty() || tensors_.find(value) != no_tensor) return true;
+  const OnnxNode* const maker = tensors_.producer(value);
+  if (maker == nullptr || depth == longest_chain || !maker->subgraphs.empty()) return false;
+  return std::ranges::all_of(maker->inputs, [&](std::string_view input) { return is_fixed(input, depth + 1); });
+}
+
 std::optional<PartsRead::Parts> PartsRead::parts_of(std::string_view value) const {
   Parts parts;
   for (int steps = 0; steps < longest_chain; ++steps) {
@@ -207,7 +215,9 @@ std::string PartsRead::difference(const OnnxNode& node, const std::vector<std::i
     if (!theirs || theirs->empty()) continue;
     bool is_equal = false;
     std::string other;
+    const bool is_own_fixed = is_fixed(node.inputs[slot], 0);
     const auto compare = [&](const OperationForms::FormNode& form, graph::GraphValueId input) {
+      if (is_own_fixed == depends_on_input(*form.graph, input)) return;
       const auto ours = parts_of(*form.graph, input);
       if (!ours || ours->empty()) return;
       // Products that one side joins are parts of a value there only, before the others.

@@ -36,6 +36,8 @@ class PartsRead {
     bool is_counted = false;                // in equal parts of unknown size
   };
   using Parts = std::vector<Part>;
+  // Returns true for a value that depends on no input of the file. Such are compared with such of the program.
+  bool is_fixed(std::string_view value, int depth) const;
   // Returns the parts on the way to an operand, the last first; nullopt if one of them is unknown.
   std::optional<Parts> parts_of(std::string_view value) const;
   static std::optional<Parts> parts_of(const graph::Graph& graph, graph::GraphValueId value);

@@ -251,17 +251,31 @@ void Placing::add_fused_factor(std::size_t number) {
   const double alpha = onnx_file::number_attribute(*nodes_[number], "alpha").value_or(1);
   const std::vector<std::int32_t> own = placed()[number].operations;
   if (nodes_[number]->op_type != "FusedMatMul" || alpha == 1 || own.empty()) return;
+  const auto scales = [&](std::int32_t operation) {
+    const bool multiplies =
+        operations_.has(operation, match::op_class("Mul")) || operations_.has(operation, match::op_class("Div"));
+    return multiplies && std::ranges::find(own, operation) == own.end();
+  };
+  const auto is_factor = [&](const std::vector<std::int32_t>& operations) {
+    constexpr double rounding = 1e-5;
+    return std::ranges::any_of(factors_of(operations_, operations), [&](double factor) {
+      return factor != 1 && std::abs(alpha - factor) <= rounding * std::abs(factor);
+    });
+  };
   std::set<std::int32_t> others = wiring_.readers_of(own);
   others.merge(wiring_.sources_of(own));
-  constexpr double rounding = 1e-5;
+  std::erase_if(others, [&](std::int32_t operation) { return !scales(operation); });
   for (const std::int32_t operation : others) {
-    const bool scales =
-        operations_.has(operation, match::op_class("Mul")) || operations_.has(operation, match::op_class("Div"));
-    if (!scales || std::ranges::find(own, operation) != own.end()) continue;
-    const auto factors = factors_of(operations_, {operation});
-    const bool is_own = std::ranges::any_of(
-        factors, [&](double factor) { return factor != 1 && std::abs(alpha - factor) <= rounding * std::abs(factor); });
-    if (is_own) placed()[number].operations.push_back(operation);
+    if (is_factor({operation})) placed()[number].operations.push_back(operation);
+  }
+  if (placed()[number].operations.size() > own.size()) return;
+  // One factor after another became one number.
+  for (const std::int32_t operation : others) {
+    for (const std::int32_t next : wiring_.readers_of({operation})) {
+      if (next == operation || !scales(next) || !is_factor({operation, next})) continue;
+      placed()[number].operations.insert(placed()[number].operations.end(), {operation, next});
+      return;
+    }
   }
 }
 

@@ -192,7 +192,7 @@ std::set<double> factors_of(const OperationForms& forms, const std::vector<std::
     if (form.node->op_type != "Mul" && form.node->op_type != "Div") return;
     for (const graph::GraphValueId input : form.node->inputs) {
       const auto number = number_in(*form.graph, input);
-      if (number && *number != 0) single.insert(*number);
+      if (number && *number != 0) single.insert({*number, 1 / *number});
     }
   });
   std::set<double> all = {1};
