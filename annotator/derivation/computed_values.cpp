@@ -70,7 +70,9 @@ class Evaluator {
       const std::string& name = graph.values[static_cast<std::size_t>(input)].name;
       const auto found = parameters.find(name);
       if (found == parameters.end()) continue;
-      known_[input] = {.parameter = found->second, .parameters = {name}, .recipe = name, .digest = name};
+      known_[input] = {.parameter = found->second, .recipe = name, .digest = name};
+      // What follows from buffers that no checkpoint has is a constant of the program.
+      if (found->second->persistent) known_[input].parameters = {name};
     }
     for (const graph::Initializer& initializer : graph.initializers) {
       const auto bytes = initializer.data.bytes.in_memory();

@@ -14,7 +14,7 @@
 namespace whence::derivation {
 namespace {
 
-constexpr std::size_t max_bytes = std::size_t{1} << 20;  // of a constant
+constexpr std::size_t max_bytes = std::size_t{1} << 23;  // of a constant
 
 // Returns true if the numbers are equal, or differ by `bound` times the largest one.
 bool same_numbers(const program::Elements& a, const program::Elements& b, double bound) {

@@ -5,6 +5,7 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 import torch
 import whence
@@ -68,7 +69,20 @@ class RelativePositions(nn.Module):
         return (queries @ keys.transpose(-1, -2) + bias).softmax(-1)
 
 
-INPUTS = {FrozenNorms: (2, 6), Rotary: (1, 5, 8), RelativePositions: (1, 5, 8)}
+class LargeMask(nn.Module):
+    """A mask of more than a megabyte that no checkpoint has, of which the model reads a corner."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(1100, 1100, dtype=torch.bool).tril(), persistent=False)
+        self.queries, self.keys = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        scores = self.queries(x) @ self.keys(x).transpose(-1, -2)
+        return scores.masked_fill(~self.mask[: x.shape[1], : x.shape[1]], -1e4).softmax(-1)
+
+
+INPUTS = {FrozenNorms: (2, 6), Rotary: (1, 5, 8), RelativePositions: (1, 5, 8), LargeMask: (1, 5, 8)}
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +172,20 @@ def test_new_statistics_are_computed(traced, tmp_path):
     run("refit", files.path, "--base", files.weights, "--sidecar", files.sidecar, "--weights", new, "-o", tmp_path / "new.onnx")
     [found] = ort.InferenceSession(tmp_path / "new.onnx", providers=["CPUExecutionProvider"]).run(None, {"x": files.x.numpy()})
     np.testing.assert_allclose(found, model(files.x).detach().numpy(), atol=1e-5)
+
+
+def test_a_changed_element_of_a_large_mask_is_found(traced):
+    files = traced(LargeMask)
+    path = files.folder / "dynamo.onnx"
+    torch.manual_seed(3)
+    program = torch.onnx.export(LargeMask().eval(), (files.x,), dynamo=True, optimize=False, verbose=False)
+    program.save(str(path), external_data=False)
+    assert unaccounted(attest(path, files)) == ([], [])
+    model = onnx.load(path)
+    [mask] = [each for each in model.graph.initializer if list(each.dims) == [1100, 1100]]
+    changed = onnx.numpy_helper.to_array(mask).copy()
+    changed[1, 3] = True
+    mask.CopyFrom(onnx.numpy_helper.from_array(changed, mask.name))
+    onnx.save(model, files.folder / "changed.onnx")
+    tensors, nodes = unaccounted(attest(files.folder / "changed.onnx", files, code=1))
+    assert mask.name in tensors + nodes
