@@ -160,13 +160,14 @@ bool fills_block(const OnnxNode& node, const std::optional<Setting>& theirs, con
   return is_depthwise && added > 0 && added < longest_block;
 }
 
-// Returns true for a MaxPool with the windows of a form's node, whatever decides their number.
-bool has_same_windows(const std::map<std::string, Setting>& stated, const graph::Graph& graph,
-                      const graph::GraphNode& node) {
+// Returns whether a MaxPool has the windows of a form's node, whatever decides their number; nullopt for other
+// operators and dynamic sizes.
+std::optional<bool> has_same_windows(const std::map<std::string, Setting>& stated, const graph::Graph& graph,
+                                     const graph::GraphNode& node) {
   const auto pads = stated.find("pads"), rounding = stated.find("ceil_mode");
   const auto automatic = stated.find("auto_pad");
   const bool is_stated = automatic == stated.end() || automatic->second == Setting{{}, {"NOTSET"}};
-  if (node.op_type != "MaxPool" || !is_stated) return false;
+  if (node.op_type != "MaxPool" || !is_stated) return std::nullopt;
   std::vector<std::int64_t> own;
   if (pads != stated.end()) own.assign(pads->second.numbers.begin(), pads->second.numbers.end());
   return has_windows_of(graph, node, std::move(own), rounding != stated.end() && rounding->second != Setting{{0}});
@@ -227,7 +228,7 @@ std::string attribute_difference(const OnnxNode& node, const std::vector<std::in
     const auto own = stated.find(name);
     const auto theirs = own == stated.end() ? default_of(op_type, name, opset) : std::optional(own->second);
     if (!theirs && !neutral_number(name)) continue;
-    bool is_comparable = false, is_equal = false;
+    bool is_comparable = false, is_equal = false, has_other_windows = false;
     std::optional<Setting> expected;
     for (const FormNode& form : same) {
       const graph::Attribute* const attribute = form.node->find(name);
@@ -241,13 +242,17 @@ std::string attribute_difference(const OnnxNode& node, const std::vector<std::in
         continue;
       }
       is_comparable = true;
-      is_equal = is_equal || fits(name, theirs, ours, *form.graph, *form.node) ||
+      // Both decide together how many windows there are.
+      const bool is_of_windows = name == "pads" || name == "ceil_mode";
+      const auto same_windows = is_of_windows ? has_same_windows(stated, *form.graph, *form.node) : std::nullopt;
+      has_other_windows = has_other_windows || same_windows == false;
+      is_equal = is_equal || same_windows.value_or(fits(name, theirs, ours, *form.graph, *form.node)) ||
                  (name == "group" && fills_block(node, theirs, *form.graph, *form.node)) ||
-                 (name == "keepdims" && same_axes(theirs == Setting{{1}}, form)) ||
-                 ((name == "pads" || name == "ceil_mode") && has_same_windows(stated, *form.graph, *form.node));
+                 (name == "keepdims" && same_axes(theirs == Setting{{1}}, form));
       expected = std::move(ours);
     }
     if (!is_comparable || is_equal) continue;
+    if (has_other_windows) return "has other windows than in the program";
     const auto text = [](const std::optional<Setting>& setting) { return setting ? to_text(*setting) : "not set"; };
     return name + " is " + text(theirs) + ", in the program " + text(expected);
   }

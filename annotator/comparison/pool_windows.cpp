@@ -34,16 +34,18 @@ Integers counts_of(const graph::Graph& graph, const graph::GraphNode& node, cons
 
 }  // namespace
 
-bool has_windows_of(const graph::Graph& graph, const graph::GraphNode& node, Integers pads, bool rounds_up) {
+std::optional<bool> has_windows_of(const graph::Graph& graph, const graph::GraphNode& node, Integers pads,
+                                   bool rounds_up) {
   const std::size_t axes = integers_attribute(node, "kernel_shape", {}).size();
   const Integers expected = integers_attribute(node, "pads", Integers(2 * axes, 0));
   if (pads.empty()) pads.assign(2 * axes, 0);
   const bool is_comparable =
       axes > 0 && pads.size() == 2 * axes && expected.size() == 2 * axes && node.find("auto_pad") == nullptr;
-  if (!is_comparable || !std::equal(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(axes), expected.begin()))
-    return false;
+  if (!is_comparable) return std::nullopt;
   const Integers own = counts_of(graph, node, pads, rounds_up);
-  return !own.empty() && own == counts_of(graph, node, expected, node.int_attribute("ceil_mode", 0) != 0);
+  const Integers theirs = counts_of(graph, node, expected, node.int_attribute("ceil_mode", 0) != 0);
+  if (own.empty() || theirs.empty()) return std::nullopt;
+  return own == theirs && std::equal(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(axes), expected.begin());
 }
 
 }  // namespace whence::comparison

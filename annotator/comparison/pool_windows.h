@@ -3,15 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "annotator/graph/graph.h"
 
 namespace whence::comparison {
 
-// Returns true if the program's node has the same windows with this padding (empty: none) and rounding; false for
+// Returns whether the program's node has the same windows with this padding (empty: none) and rounding; nullopt for
 // dynamic sizes.
-bool has_windows_of(const graph::Graph& graph, const graph::GraphNode& node, std::vector<std::int64_t> pads,
-                    bool rounds_up);
+std::optional<bool> has_windows_of(const graph::Graph& graph, const graph::GraphNode& node,
+                                   std::vector<std::int64_t> pads, bool rounds_up);
 
 }  // namespace whence::comparison

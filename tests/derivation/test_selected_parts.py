@@ -171,7 +171,7 @@ def test_windows_beyond_the_picture_are_accounted_for(pooled):
     assert unaccounted(attest(pooled.path, pooled)) == ([], [])
 
 
-@pytest.mark.parametrize("changes", [{"ceil_mode": 0}, {"pads": [1, 1, 0, 0]}])
+@pytest.mark.parametrize("changes", [{"ceil_mode": 0}, {"pads": [1, 1, 0, 0]}, {"ceil_mode": 0, "pads": [0, 0, 0, 1]}])
 def test_other_windows_are_found(pooled, tmp_path, changes):
     model = onnx.load(pooled.path)
     [pool] = [node for node in model.graph.node if node.op_type == "MaxPool"]
