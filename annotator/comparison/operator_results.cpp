@@ -298,6 +298,23 @@ Results scattered(const GraphNode& node, const Constants& inputs) {
   return std::vector<TensorData>{tensor_of(*data, inputs[0]->dtype)};
 }
 
+// The places of the elements that are not zero, by axis.
+Results places_of_others(const Constants& inputs) {
+  const auto x = numbers_of(inputs, 0);
+  if (!x || x->shape.empty()) return std::nullopt;
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < x->all.size(); ++i) {
+    if (x->all[i] != 0) found.push_back(i);
+  }
+  Numbers places{{static_cast<std::int64_t>(x->shape.size()), static_cast<std::int64_t>(found.size())}, {}};
+  for (std::size_t axis = 0; axis < x->shape.size(); ++axis) {
+    const std::size_t inner = count_of_axes(x->shape, axis + 1, x->shape.size());
+    for (const std::size_t at : found)
+      places.all.push_back(static_cast<double>(at / inner % static_cast<std::size_t>(x->shape[axis])));
+  }
+  return std::vector<TensorData>{tensor_of(places, DType::int64)};
+}
+
 // Integers times a scale, for all elements or by the positions of an axis.
 Results dequantised(const GraphNode& node, const Constants& inputs) {
   auto x = numbers_of(inputs, 0);
@@ -373,6 +390,7 @@ const std::map<std::string_view, Compute>& computed() {
       {"SpaceToDepth", moved},
       {"Split", split},
       {"TopK", chosen},
+      {"NonZero", [](const GraphNode&, const Constants& inputs) { return places_of_others(inputs); }},
       {"PRelu", [](const GraphNode&, const Constants& inputs) { return prelu(inputs); }},
       {"Flatten", [](const GraphNode& node, const Constants& inputs) { return flattened(node, *inputs[0]); }},
   };

@@ -1,7 +1,9 @@
 #include "annotator/comparison/trial_program.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <concepts>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "annotator/exporter/filled_weights.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/element_count.h"
+#include "schema/program_walk.h"
 
 namespace whence::comparison {
 
@@ -59,13 +62,61 @@ TensorData made_up_input(std::size_t number, std::string_view name, DType dtype,
   return program::cast_tensor(wide, dtype).value_or(wide);
 }
 
+// Returns the names of the parameters that recurrent layers read, whose weights must be constants.
+std::set<std::string> recurrent_weights(const Program& program) {
+  std::set<std::string> names;
+  for (const Node* node : operations(program)) {
+    const bool is_recurrent = std::ranges::any_of(std::array{"lstm", "gru", "rnn"}, [&](std::string_view part) {
+      return node->target.find(part) != std::string::npos;
+    });
+    if (!is_recurrent) continue;
+    each_operand(*node, [&](ValueId id) {
+      const Value& value = program.values[id];
+      if (value.source == ValueSource::parameter) names.insert(program.parameters[ParameterId(value.index)].name);
+    });
+  }
+  return names;
+}
+
+// Returns the sizes of a result of a recurrent layer: of the sequence [steps, directions, batch, width], or of a last
+// state without steps.
+std::optional<Sizes64> sizes_of_layer(const TrialProgram::Product& layer, std::size_t result) {
+  constexpr std::size_t rank = 3;
+  if (layer.operand == nullptr || layer.operand->shape.size() != rank) return std::nullopt;
+  const std::int64_t width = layer.node->int_attribute("hidden_size", 0);
+  const graph::Attribute* const direction = layer.node->find("direction");
+  const auto* const stated = direction == nullptr ? nullptr : std::get_if<std::string>(&direction->value);
+  const std::int64_t directions = stated != nullptr && *stated == "bidirectional" ? 2 : 1;
+  const auto& read = layer.operand->shape;
+  if (width < 1 || layer.node->int_attribute("layout", 0) != 0) return std::nullopt;
+  return result == 0 ? Sizes64{read[0], directions, read[1], width} : Sizes64{directions, read[1], width};
+}
+
+// Returns true for operators with the same settings of simple types.
+bool have_same_settings(const GraphNode& one, const GraphNode& other) {
+  return one.attributes.size() == other.attributes.size() &&
+         std::ranges::all_of(one.attributes, [&](const graph::Attribute& own) {
+           const graph::Attribute* const theirs = other.find(own.name);
+           return theirs != nullptr && std::visit(
+                                           [&]<class Type>(const Type& value) {
+                                             const Type* const stated = std::get_if<Type>(&theirs->value);
+                                             if constexpr (std::equality_comparable<Type>)
+                                               return stated != nullptr && *stated == value;
+                                             return false;
+                                           },
+                                           own.value);
+         });
+}
+
 }  // namespace
 
-ProductKind product_kind(std::string_view op_type) {
+ProductKind product_kind(std::string_view op_type, std::size_t inputs) {
+  if (op_type == "Einsum" && inputs != 2) return ProductKind::none;
   static const std::map<std::string_view, ProductKind> kinds = {{"Conv", ProductKind::convolution},
                                                                 {"ConvInteger", ProductKind::convolution},
                                                                 {"FusedConv", ProductKind::convolution},
                                                                 {"ConvTranspose", ProductKind::transposed_convolution},
+                                                                {"DynamicQuantizeLSTM", ProductKind::recurrent},
                                                                 {"Einsum", ProductKind::sum_of_products},
                                                                 {"FusedGemm", ProductKind::matrix},
                                                                 {"FusedMatMul", ProductKind::matrix},
@@ -148,11 +199,12 @@ std::optional<TensorData> with_bias(const TensorData& sums, const TensorData& bi
 }
 
 TrialProgram::TrialProgram(const Program& program, const Weights& weights, const Wiring& wiring,
-                           std::set<std::int32_t> tables)
-    : weights_(weights), wiring_(wiring), tables_(std::move(tables)) {
+                           std::set<std::int32_t> tables, HasNode has_node)
+    : weights_(weights), wiring_(wiring), tables_(std::move(tables)), has_node_(std::move(has_node)) {
   exporter::ExportOptions options;
   options.unsupported_as_domain = true;
   options.weights_as_inputs = true;
+  options.weights_kept = recurrent_weights(program);
   options.simplify = false;
   Program computing = program;
   forget_recorded_results(computing);
@@ -183,6 +235,9 @@ void TrialProgram::make_inputs(const Program& program) {
     if (sizes) keep(id, made_up_input(i, value.name, value.dtype, *sizes));
   }
   for (const graph::Initializer& initializer : graph_->initializers) {
+    const std::string& name = graph_->values[static_cast<std::size_t>(initializer.value)].name;
+    const auto found = initializer.parameter ? parameters.find(name) : parameters.end();
+    if (found != parameters.end()) parameters_.emplace(initializer.value, *found->second);
     if (initializer.parameter || initializer.rearranged)
       weights_alone_.insert(initializer.value);
     else
@@ -243,7 +298,7 @@ void TrialProgram::run(const GraphNode& node) {
     weights_alone_.insert(node.outputs.begin(), node.outputs.end());
     return;  // computed where it is read: not the weights of products
   }
-  const ProductKind kind = is_live && has_weights ? product_kind(node.op_type) : ProductKind::none;
+  const ProductKind kind = is_live && has_weights ? product_kind(node.op_type, node.inputs.size()) : ProductKind::none;
   if (kind != ProductKind::none) return run_product(node, kind);
   compute(node);
 }
@@ -256,6 +311,7 @@ void TrialProgram::compute(const GraphNode& node) {
     if (input != no_value && inputs.back() == nullptr) return;
   }
   auto results = results_of(node, inputs);
+  if (!results) make_up(node);
   for (std::size_t i = 0; results && i < results->size() && i < node.outputs.size(); ++i)
     keep(node.outputs[i], std::move((*results)[i]));
 }
@@ -280,7 +336,6 @@ void TrialProgram::run_product(const GraphNode& node, ProductKind kind) {
   const auto is_weight = [&](std::size_t slot) { return weights_alone_.contains(node.inputs[slot]); };
   if (node.inputs.size() < 2 || node.origin.ops.size() != 1) return;
   const bool may_be_first = kind == ProductKind::matrix || kind == ProductKind::sum_of_products;
-  if (kind == ProductKind::sum_of_products && node.inputs.size() != 2) return;
   product.slot = may_be_first && is_weight(0) ? 1 : 0;
   if (is_weight(product.slot) || !is_weight(1 - product.slot)) return;
   const bool is_turned = node.int_attribute("transA", 0) != 0 || node.op_type == "FusedMatMul";
@@ -317,7 +372,9 @@ void TrialProgram::make_up(Product& product) const {
     return;
   }
   for (std::size_t i = 0; i < product.node->outputs.size(); ++i) {
-    auto sizes = product.node->outputs[i] == no_value ? std::optional(Sizes64{0}) : sizes_of(product.node->outputs[i]);
+    const bool is_layer = product.kind == ProductKind::recurrent;
+    auto sizes = is_layer ? sizes_of_layer(product, i) : sizes_of(product.node->outputs[i]);
+    if (product.node->outputs[i] == no_value) sizes = Sizes64{0};
     if (!sizes) {
       product.results.clear();
       return;
@@ -341,6 +398,38 @@ std::vector<const TensorData*> TrialProgram::read_alone(const std::set<std::int3
     }
   }
   return found;
+}
+
+bool TrialProgram::read_the_same(const GraphNode& one, const GraphNode& other) {
+  constexpr double tolerance = 1e-6;
+  return one.op_type == other.op_type && one.inputs.size() == other.inputs.size() && have_same_settings(one, other) &&
+         std::ranges::equal(one.inputs, other.inputs, [&](GraphValueId own, GraphValueId theirs) {
+           if (own == theirs) return true;
+           const TensorData* const data = value(own);
+           const TensorData* const others = value(theirs);
+           return data != nullptr && others != nullptr && data->shape == others->shape &&
+                  are_near(*data, *others, tolerance);
+         });
+}
+
+void TrialProgram::make_up(const GraphNode& node) {
+  constexpr std::uint64_t operators = std::uint64_t{1} << 42, outputs = 16;
+  const bool is_live = std::ranges::any_of(node.inputs, [&](GraphValueId input) { return live_.contains(input); });
+  if (!is_live || node.origin.ops.size() != 1 || !has_node_(node, role_of(node))) return;
+  Uncomputed made{&node, role_of(node)};
+  // Tools compute equal results once.
+  const auto equal =
+      std::ranges::find_if(uncomputed_, [&](const Uncomputed& other) { return read_the_same(node, *other.node); });
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const GraphValueId output = node.outputs[i];
+    const auto sizes = output == no_value ? std::nullopt : sizes_of(output);
+    // Integers choose elements: not all are possible.
+    if (!sizes || !is_floating(graph_->values[static_cast<std::size_t>(output)].dtype)) return;
+    made.results.push_back(equal == uncomputed_.end() ? made_up(operators + uncomputed_.size() * outputs + i, *sizes)
+                                                      : equal->results[i]);
+  }
+  for (std::size_t i = 0; i < made.results.size(); ++i) keep(node.outputs[i], made.results[i]);
+  uncomputed_.push_back(std::move(made));
 }
 
 std::set<std::int32_t> TrialProgram::linear_ones(const std::set<std::int32_t>& operations, bool may_cut) const {

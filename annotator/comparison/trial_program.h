@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,7 +27,8 @@ inline constexpr std::uint64_t most_tried_bytes = std::uint64_t{1} << 28;  // of
 
 // Kinds of operators whose results are made up.
 enum class ProductKind : std::uint8_t { none, matrix, sum_of_products, convolution, transposed_convolution, recurrent };
-ProductKind product_kind(std::string_view op_type);
+// `inputs`: their number. An Einsum of more than two factors is none.
+ProductKind product_kind(std::string_view op_type, std::size_t inputs = 2);
 
 // Return the equation of an Einsum without spaces; "" for other operators.
 std::string equation_of(std::string_view stated);
@@ -53,10 +55,18 @@ class TrialProgram {
     std::vector<TensorData> results = {};  // made up, without a bias; empty: unknown
   };
 
-  // Tables in `tables`, by role of the operation that chooses their rows, are made up as well. All must outlive this
-  // object.
+  // An operator that is not computed. Its results are made up if the file has a node that takes them.
+  struct Uncomputed {
+    const graph::GraphNode* node = nullptr;
+    std::int32_t role = 0;  // of its operation
+    std::vector<TensorData> results = {};
+  };
+  using HasNode = std::function<bool(const graph::GraphNode& node, std::int32_t role)>;
+
+  // Tables in `tables`, by role of the operation that chooses their rows, are made up as well. `has_node` returns true
+  // if nodes of the file stand for an operator. All must outlive this object.
   TrialProgram(const Program& program, const derivation::Weights& weights, const Wiring& wiring,
-               std::set<std::int32_t> tables);
+               std::set<std::int32_t> tables, HasNode has_node);
 
   bool is_known() const { return graph_ != nullptr; }
   const graph::Graph& graph() const { return *graph_; }
@@ -67,6 +77,7 @@ class TrialProgram {
     return live_.contains(id) && values_.contains(id) ? value(id) : nullptr;
   }
   const std::vector<Product>& products() const { return products_; }
+  const std::vector<Uncomputed>& uncomputed() const { return uncomputed_; }
   // Returns the result of a product and of operations that follow it, if one value alone leaves them; null otherwise.
   const TensorData* result_of(const Product& product, const std::set<std::int32_t>& operations);
   // Returns what operations with these roles read that depends on parameters and constants alone, also as it is before
@@ -81,6 +92,8 @@ class TrialProgram {
   void compute(const graph::GraphNode& node);
   void run_product(const graph::GraphNode& node, ProductKind kind);
   void make_up(Product& product) const;
+  void make_up(const graph::GraphNode& node);
+  bool read_the_same(const graph::GraphNode& one, const graph::GraphNode& other);
   bool choose_rows(const graph::GraphNode& node);
   void keep(graph::GraphValueId id, TensorData data);
   const Parameter* parameter_of(graph::GraphValueId id) const;
@@ -90,12 +103,14 @@ class TrialProgram {
   const derivation::Weights& weights_;
   const Wiring& wiring_;
   std::set<std::int32_t> tables_;
+  HasNode has_node_;
   std::unique_ptr<const graph::Graph> graph_;
   std::vector<std::vector<std::int32_t>> uses_;
   std::unordered_map<graph::GraphValueId, Parameter> parameters_;
   std::set<graph::GraphValueId> live_, weights_alone_;  // depend on inputs; on parameters, but on no input
   std::unordered_map<graph::GraphValueId, std::optional<TensorData>> values_;
   std::vector<Product> products_;
+  std::vector<Uncomputed> uncomputed_;
   std::uint64_t bytes_ = 0;
 };
 

@@ -153,6 +153,7 @@ TrialRun::TrialRun(TriedFile file) : file_(std::move(file)), tolerance_(toleranc
   for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
     const OnnxNode& node = *file_.nodes[i];
     numbers_.emplace(&node, i);
+    for (const std::int32_t role : roles_of(i)) operators_.emplace(node.op_type, role);
     const auto& operations = file_.placement.placed[i].operations;
     const bool chooses = node.op_type == "Gather" || node.op_type == "GatherBlockQuantized";
     if (!chooses || node.inputs.size() < 2 || operations.size() != 1) continue;
@@ -162,7 +163,9 @@ TrialRun::TrialRun(TriedFile file) : file_(std::move(file)), tolerance_(toleranc
     if (expression != nullptr && *expression && is_whole_parameter(**expression))
       tables.insert(file_.wiring.role_of(operations[0]));
   }
-  program_ = std::make_unique<TrialProgram>(file_.program, file_.weights, file_.wiring, std::move(tables));
+  program_ = std::make_unique<TrialProgram>(
+      file_.program, file_.weights, file_.wiring, std::move(tables),
+      [&](const graph::GraphNode& node, std::int32_t role) { return operators_.contains({node.op_type, role}); });
   if (!program_->is_known()) return;
   const auto& inputs = program_->graph().inputs;
   for (const onnx_file::OnnxValue& input : file_.graph.inputs) {
@@ -207,7 +210,7 @@ void TrialRun::run(const OnnxNode& node, std::size_t number) {
   const bool is_live =
       std::ranges::any_of(node.inputs, [&](std::string_view input) { return computed_.contains(input); });
   if (is_live) computed_.insert(node.outputs.begin(), node.outputs.end());
-  const ProductKind kind = is_live ? product_kind(node.op_type) : ProductKind::none;
+  const ProductKind kind = is_live ? product_kind(node.op_type, node.inputs.size()) : ProductKind::none;
   const bool has_weight =
       kind != ProductKind::none && std::ranges::any_of(node.inputs, [&](std::string_view input) {
         const TensorNumber weight = constant_of(input, file_.tensors);
@@ -225,7 +228,7 @@ void TrialRun::run(const OnnxNode& node, std::size_t number) {
   if (!is_live && (node.op_type == "QuantizeLinear" || (is_unrounded && node.op_type != "DequantizeLinear")))
     unrounded_.insert(node.outputs.begin(), node.outputs.end());
   const bool may_keep = is_live || is_unrounded || node.op_type == "QuantizeLinear";
-  if ((may_keep && keep_value(node)) || choose_rows(node, number)) return;
+  if ((may_keep && keep_value(node)) || choose_rows(node, number) || take_results(node, number)) return;
   compute(node);
 }
 
@@ -313,6 +316,52 @@ bool TrialRun::choose_rows(const OnnxNode& node, std::size_t number) {
   return true;
 }
 
+std::set<std::int32_t> TrialRun::roles_of(std::size_t number) const {
+  std::set<std::int32_t> roles;
+  for (const std::int32_t operation : file_.placement.placed[number].own_operations())
+    roles.insert(file_.wiring.role_of(operation));
+  return roles;
+}
+
+std::optional<std::set<std::string_view>> TrialRun::other_operands(const OnnxNode& node, const Uncomputed& made) {
+  std::set<std::string_view> others;
+  for (std::size_t slot = 0; slot < node.inputs.size(); ++slot) {
+    const graph::GraphValueId input = made.node->inputs[slot];
+    const TensorData* const expected = input == graph::no_value ? nullptr : program_->computed(input);
+    const TensorData* const own = node.inputs[slot].empty() ? nullptr : value(node.inputs[slot]);
+    if (expected == nullptr || own == nullptr) continue;
+    if (own->shape != expected->shape) return std::nullopt;
+    if (!are_near(*own, *expected, tolerance_)) others.insert(node.inputs[slot]);
+  }
+  return others;
+}
+
+bool TrialRun::take_results(const OnnxNode& node, std::size_t number) {
+  const std::set<std::int32_t> roles = roles_of(number);
+  std::vector<const Uncomputed*> all;
+  for (const Uncomputed& made : program_->uncomputed()) {
+    if (made.node->op_type == node.op_type && roles.contains(made.role)) all.push_back(&made);
+  }
+  if (all.empty()) return false;
+  const std::string equation = equation_of(onnx_file::text_attribute(node, "equation"));
+  std::erase_if(all, [&](const Uncomputed* made) {
+    return made->node->inputs.size() != node.inputs.size() || equation_of(*made->node) != equation;
+  });
+  const auto reads_the_same = [&](const Uncomputed* made) {
+    const auto others = other_operands(node, *made);
+    return others && others->empty();
+  };
+  const auto found = std::ranges::find_if(all, reads_the_same);
+  if (found == all.end() && all.size() != 1) return true;
+  const Uncomputed& taken = found == all.end() ? *all[0] : **found;
+  const auto others = other_operands(node, taken);
+  if (!others) return true;
+  for (const std::string_view operand : *others) others_.emplace(operand, false);
+  for (std::size_t i = 0; i < taken.results.size() && i < node.outputs.size(); ++i)
+    keep(node.outputs[i], taken.results[i]);
+  return true;
+}
+
 void TrialRun::compute(const OnnxNode& node) {
   const graph::GraphNode read = graph_node_of(node, file_.contents);
   if (node.op_type == "Constant") {
@@ -388,8 +437,7 @@ void TrialRun::run_product(const OnnxNode& node, ProductKind kind, std::size_t n
   const bool is_turned = onnx_file::integer_attribute(node, "transA", 0) != 0 ||
                          (slot == 1 && onnx_file::integer_attribute(node, "transB", 0) != 0) ||
                          onnx_file::integer_attribute(node, "transBatchA", 0) != 0 ||
-                         onnx_file::integer_attribute(node, "transBatchB", 0) != 0 || node.inputs.size() < 2 ||
-                         (kind == ProductKind::sum_of_products && node.inputs.size() != 2);
+                         onnx_file::integer_attribute(node, "transBatchB", 0) != 0 || node.inputs.size() < 2;
   if (is_turned || place.share < 1) return;
   if (file_.placement.packed.contains(&node)) {
     auto sums = packed_sums(node, kind, slot);
@@ -468,9 +516,14 @@ void TrialRun::add_result(const OnnxNode& node, const Product& product, std::siz
   const TensorData* const own = value(node.inputs[product.slot]);
   if (product.kind == ProductKind::matrix && product.slot == 0) {
     if (own == nullptr || own->shape.empty() || sums.shape.empty()) return;
+    const bool is_vector =
+        weight < file_.derivations.size() && file_.tensors[static_cast<TensorNumber>(weight)].tensor->dims.size() == 1;
     std::vector<std::int64_t> shape = own->shape;
-    shape.back() = sums.shape.back();
-    if (element_count(shape) != sums.element_count()) return;
+    shape.back() = 1;
+    const std::int64_t rows = element_count(shape);
+    if (rows < 1 || sums.element_count() % rows != 0) return;
+    shape.back() = sums.element_count() / rows;
+    if (is_vector && shape.back() == 1) shape.pop_back();
     sums.shape = std::move(shape);
   }
   const auto bias = bias_of(node);

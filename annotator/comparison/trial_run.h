@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "annotator/comparison/file_wiring.h"
@@ -64,6 +65,7 @@ class TrialRun {
 
  private:
   using Product = TrialProgram::Product;
+  using Uncomputed = TrialProgram::Uncomputed;
 
   // Runs a node, or one in floating point in its place, with the number of the file's node.
   void run(const onnx_file::OnnxNode& node, std::size_t number);
@@ -78,6 +80,11 @@ class TrialRun {
   // Returns true for a weight that the file computes, with the numbers that the program computes for it.
   bool reads_computed_weight(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t number);
   bool choose_rows(const onnx_file::OnnxNode& node, std::size_t number);
+  std::set<std::int32_t> roles_of(std::size_t number) const;
+  // Gives a node the made-up results of the operator that it stands for; returns false if it stands for none.
+  bool take_results(const onnx_file::OnnxNode& node, std::size_t number);
+  // Returns the operands with other numbers than an operator of the program reads; nullopt if one has another shape.
+  std::optional<std::set<std::string_view>> other_operands(const onnx_file::OnnxNode& node, const Uncomputed& made);
   void compute(const onnx_file::OnnxNode& node);
   // Sets a result to a value that a node keeps, as a quantiser does; returns false for other nodes.
   bool keep_value(const onnx_file::OnnxNode& node);
@@ -101,6 +108,7 @@ class TrialRun {
   TriedFile file_;
   std::unique_ptr<TrialProgram> program_;
   std::map<const onnx_file::OnnxNode*, std::size_t> numbers_;
+  std::set<std::pair<std::string, std::int32_t>> operators_;  // of nodes, with the roles of their operations
   std::map<std::string_view, std::optional<TensorData>> values_;
   std::set<std::string_view> computed_;      // from inputs or made-up results
   std::set<std::string_view> unrounded_;     // quantised constants, kept as the numbers that they stand for

@@ -71,13 +71,14 @@ void separate_outputs(Graph& graph, std::size_t chosen) {
   }
 }
 
-Program with_weights_as_inputs(Program program) {
+Program with_weights_as_inputs(Program program, const std::set<std::string>& kept) {
   const auto read = program::values_read(program);
   for (const ValueId id : program.values.keys()) {
     Value& value = program.values[id];
     if (value.source != ValueSource::parameter || !read.contains(id)) continue;
-    value.source = ValueSource::input;
     const Parameter& parameter = program.parameters[ParameterId(value.index)];
+    if (kept.contains(parameter.name)) continue;
+    value.source = ValueSource::input;
     value.index = static_cast<std::int32_t>(program.inputs.size());
     program.inputs.push_back({parameter.name, id});
   }
@@ -180,8 +181,9 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
   Diagnostics notes;
   Result<Graph> result = guarded([&] {
     check_opset(options.opset);
-    Graph graph = options.weights_as_inputs ? converted(with_weights_as_inputs(program), options, notes)
-                                            : converted(program, options, notes);
+    Graph graph = options.weights_as_inputs
+                      ? converted(with_weights_as_inputs(program, options.weights_kept), options, notes)
+                      : converted(program, options, notes);
     set_names(graph, graph.inputs, options.input_names, "input");
     set_names(graph, graph.outputs, options.output_names, "output");
     separate_outputs(graph, options.output_names.size());

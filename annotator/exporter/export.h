@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,7 @@ struct ExportOptions : convert::ConvertOptions {
   // Parameters and buffers become graph inputs, after the others and under their qualified names: a model without its
   // weights. Values computed from them are then computed by nodes instead of being folded at export.
   bool weights_as_inputs = false;
+  std::set<std::string> weights_kept;  // qualified names of those that stay in the file all the same
   // Operators compute in bfloat16 even if ONNX Runtime has no CPU kernel for it.
   bool keep_bfloat16 = false;
   // Traces operators without a converter; called only if there are any. Without it they are refused.

@@ -88,8 +88,27 @@ class Seeds(nn.Module):
         return self.last(x).tanh()
 
 
+class Steps(nn.Module):
+    """Operators that are not computed, one after another, with a function after each; a product with a vector."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.mix = nn.Conv2d(3, 4, 1), nn.Parameter(torch.randn(4, 5))
+        self.layer, self.row = nn.LSTM(8, 6, batch_first=True, bidirectional=True), nn.Parameter(torch.randn(12))
+
+    def forward(self, x):
+        places = torch.stack([x[:, 0], x[:, 1]], -1).cos()
+        x = nn.functional.grid_sample(self.first(x).sin(), places, align_corners=False)
+        x = nn.functional.interpolate(torch.sigmoid(x), scale_factor=2, mode="bicubic", align_corners=False)
+        x = torch.einsum("bchw,ck,bh->bkw", nn.functional.elu(x), self.mix, x[:, 0, :, 0])
+        x = self.layer(nn.functional.softplus(x))[0]
+        return torch.tanh(torch.logsumexp(torch.erf(x), 1) @ self.row), torch.logsumexp(x, 2).exp()
+
+
 def _inputs(name):
     torch.manual_seed(1)
+    if name == "steps":
+        return (torch.randn(2, 3, 4, 4),)
     if name == "seeds":
         return (torch.randn(2, 5),)
     if name == "blocks":
@@ -99,7 +118,7 @@ def _inputs(name):
     return torch.randint(0, 20, (2, STEPS)), torch.ones(2, STEPS, dtype=torch.int64)
 
 
-MODELS = {"tokens": Tokens, "image": Image, "blocks": Blocks, "seeds": Seeds}
+MODELS = {"tokens": Tokens, "image": Image, "blocks": Blocks, "seeds": Seeds, "steps": Steps}
 EXPORTERS = ("dynamo", "torchscript")
 
 
@@ -278,6 +297,16 @@ CHANGES = {
         "a subtracted bias": subtracted_bias,
         "another shape": other_shape,
     },
+    "steps": {
+        "no function before a choice of places": removed("Sin"),
+        "no function of the places": removed("Cos"),
+        "no function before interpolation": removed("Sigmoid"),
+        "no function before a product of three": removed("Elu"),
+        "no function before a recurrent layer": removed("Softplus"),
+        "no function after a recurrent layer": removed("Erf"),
+        "no last activation": passed_on("Tanh"),
+        "no function of the last sum": passed_on("Exp"),
+    },
 }
 
 
@@ -300,6 +329,9 @@ CHANGES_OF_TOOLS = {
     ("seeds", "float16", "no activation after a folded norm"): removed("LeakyRelu"),
     ("seeds", "qdq", "no zero point"): without_zero_point,
     ("seeds", "qdq", "the zero point of a bias"): other_zero_point,
+    ("steps", "dynamic", "no function before a recurrent layer"): removed("Softplus"),
+    ("steps", "dynamic", "no last activation"): passed_on("Tanh"),
+    ("steps", "float16", "no function before a product of three"): removed("Elu"),
     ("seeds", "dynamic", "sums without scales"): without_scales,
     ("seeds", "dynamic", "a value added to itself"): read_twice,
     ("blocks", "float16", "no last activation"): passed_on("Tanh"),
