@@ -407,7 +407,9 @@ const TrialProgram::Product* TrialRun::chosen(const std::vector<const Product*>&
     for (const Product* each : all) {
       const bool is_equal = each->operand != nullptr && are_near(*own, *each->operand, tolerance_) &&
                             has_same_layout(*own, *each->operand, each->kind, each->slot);
-      if (is_equal) return each;
+      if (!is_equal) continue;
+      equal_.insert(operand);
+      return each;
     }
   }
   if (is_known) others_.emplace(operand, false);
@@ -553,8 +555,44 @@ void TrialRun::compare_outputs() {
     const TensorData* const theirs = program_->value(expected[result++]);
     const TensorData* const own = value(output.name);
     if (own == nullptr || theirs == nullptr || !has_same_count(*own, *theirs)) continue;
-    if (!are_near(*own, *theirs, tolerance_)) others_[output.name] = true;
+    if (are_near(*own, *theirs, tolerance_))
+      equal_.insert(output.name);
+    else
+      others_[output.name] = true;
   }
+}
+
+bool TrialRun::is_confirmed(std::string_view name, int depth) const {
+  constexpr int longest = 24;  // nodes up to the next product
+  if (others_.contains(name)) return false;
+  if (equal_.contains(name)) return true;
+  const auto& readers = file_.tensors.readers(name);
+  const auto& outputs = file_.graph.outputs;
+  const bool is_output = std::ranges::find(outputs, name, &onnx_file::OnnxValue::name) != outputs.end();
+  if (is_output || readers.empty() || depth > longest) return false;
+  return std::ranges::all_of(readers, [&](const OnnxNode* reader) {
+    return std::ranges::all_of(reader->outputs, [&](std::string_view output) {
+      const auto found = values_.find(output);
+      return output.empty() || (found != values_.end() && found->second && is_confirmed(output, depth + 1));
+    });
+  });
+}
+
+bool TrialRun::confirms_axis(std::size_t number) const {
+  const OnnxNode& node = *file_.nodes[number];
+  const auto axis = onnx_file::integer_attribute(node, "axis", -1);
+  if (node.outputs.empty() || node.inputs.empty()) return false;
+  // The result of a Concat is longer than its operands.
+  const auto found = values_.find(node.op_type == "Concat" ? node.outputs[0] : node.inputs[0]);
+  if (found == values_.end() || !found->second) return false;
+  const auto& shape = found->second->shape;
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  const std::int64_t place = axis < 0 ? axis + rank : axis;
+  return place >= 0 && place < rank && shape[static_cast<std::size_t>(place)] > 1 &&
+         std::ranges::all_of(node.outputs, [&](std::string_view output) {
+           const auto result = values_.find(output);
+           return result != values_.end() && result->second && is_confirmed(output, 0);
+         });
 }
 
 void TrialRun::explain() {

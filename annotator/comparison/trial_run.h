@@ -60,6 +60,10 @@ class TrialRun {
     std::string output = {};  // what is said of an output; "" for what a product reads
   };
   const std::vector<Difference>& differences() const { return differences_; }
+  // Returns true if a node works along its attribute `axis` with the numbers of the program: its results lead to equal
+  // operands of products and equal outputs alone, and the axis has more than one element. Tools move transposes, so
+  // that another axis may be the same one.
+  bool confirms_axis(std::size_t node) const;
   // Returns the program's side; null if it cannot be run.
   TrialProgram* program() const { return program_->is_known() ? program_.get() : nullptr; }
 
@@ -101,6 +105,8 @@ class TrialRun {
   bool is_quantised(const onnx_file::OnnxNode& node, std::size_t number) const;
   std::optional<TensorData> packed_sums(const onnx_file::OnnxNode& node, ProductKind kind, std::size_t slot);
   void compare_outputs();
+  // Returns true if a value is equal to the program's, or all that nodes compute from it is.
+  bool is_confirmed(std::string_view name, int depth) const;
   // Adds a difference for each value with other numbers.
   void explain();
   Difference explained(std::string_view name, const std::function<bool(std::string_view)>& agrees) const;
@@ -114,6 +120,7 @@ class TrialRun {
   std::set<std::string_view> unrounded_;     // quantised constants, kept as the numbers that they stand for
   std::deque<std::string> names_;            // of values that are not in the file
   std::map<std::string_view, bool> others_;  // values with other numbers; true: outputs
+  std::set<std::string_view> equal_;         // operands of products, and outputs, with the program's numbers
   std::vector<Difference> differences_;
   double tolerance_ = 0;
   std::uint64_t bytes_ = 0;
