@@ -401,6 +401,10 @@ Results of_known(const GraphNode& node, const Constants& inputs) {
   if (const ActivationRow* const row = activation_of(node.op_type)) return activated(node, inputs, *row);
   if (const auto found = computed().find(node.op_type); found != computed().end()) return found->second(node, inputs);
   if (auto result = evaluate_small(node, inputs)) return std::vector<TensorData>{std::move(*result)};
+  if (node.op_type == "MatMul" && inputs.size() == 2 && inputs[1] != nullptr) {
+    auto product = matrix_product(*inputs[0], *inputs[1]);
+    return product ? Results({std::move(*product)}) : std::nullopt;
+  }
   const auto x = numbers_of(inputs, 0);
   if (!x || !is_floating(inputs[0]->dtype)) return std::nullopt;
   if (node.op_type == "Resize") return one(interpolated(node, *x, inputs));
