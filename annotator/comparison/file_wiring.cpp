@@ -214,6 +214,18 @@ std::string FileWiring::difference(std::size_t number, const IsSaturated& is_sat
   return "";
 }
 
+std::vector<std::int32_t> FileWiring::certain_makers_of(std::string_view value, const IsSaturated& is_saturated) const {
+  const Source source = source_of(value);
+  if (!source.is_certain) return {};
+  std::vector<std::int32_t> makers = source.operations;
+  for (const std::int32_t reader : program_.readers_of(source.operations)) {
+    const bool is_cut =
+        std::ranges::any_of(source.movements, [&](const OnnxNode* each) { return is_saturated(*each, reader); });
+    if (is_cut) makers.push_back(reader);
+  }
+  return makers;
+}
+
 bool FileWiring::reads_one_of_several(std::size_t number) const {
   const OnnxNode& node = *nodes_[number];
   if (!placed_[number].is_certain || node.inputs.size() != 2) return false;

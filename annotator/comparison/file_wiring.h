@@ -39,6 +39,9 @@ struct Placed {
 
 class FileWiring {
  public:
+  // Returns true for a quantiser whose integers end where an operation cuts off numbers.
+  using IsSaturated = std::function<bool(const onnx_file::OnnxNode& quantiser, std::int32_t operation)>;
+
   // All must outlive this object, which adds to `placed`, by node. The caches of `written` are known to be read by the
   // attentions that extend them.
   FileWiring(const std::vector<const onnx_file::OnnxNode*>& nodes, const onnx_file::OnnxGraph& graph,
@@ -59,6 +62,9 @@ class FileWiring {
     const Source source = source_of(value);
     return source.is_certain ? source.operations : std::vector<std::int32_t>();
   }
+  // As certain_makers_of(), with those that read these and for which a quantiser between stands, as its integers end
+  // where they cut off numbers.
+  std::vector<std::int32_t> certain_makers_of(std::string_view value, const IsSaturated& is_saturated) const;
   // Returns the input of the program that an input of the file is; nullopt for caches.
   std::optional<std::size_t> input_of(std::string_view name) const {
     const auto found = inputs_.find(name);
@@ -72,7 +78,6 @@ class FileWiring {
   }
   // Returns what a node reads that its operations do not; "" if nothing. Between both, a quantiser may stand for an
   // operation that `is_saturated` accepts.
-  using IsSaturated = std::function<bool(const onnx_file::OnnxNode& quantiser, std::int32_t operation)>;
   std::string difference(std::size_t node, const IsSaturated& is_saturated) const;
   // Returns true for a node whose two operands are results of one operation, of those that its operations read, where
   // they read results of others as well.

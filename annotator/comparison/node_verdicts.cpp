@@ -107,7 +107,8 @@ std::string rounded_inputs(const OnnxNode& node) {
 
 // The caches of a language model are no results of the recorded call, unless it had caches as well.
 void compare_outputs(const onnx_file::OnnxGraph& graph, const WrittenOut& written, const Wiring& program,
-                     const FileWiring& file, std::vector<std::string>& differences) {
+                     const FileWiring& file, const FileWiring::IsSaturated& is_saturated,
+                     std::vector<std::string>& differences) {
   const auto& outputs = graph.outputs;
   const std::size_t without_caches = outputs.size() - written.caches.size();
   if (program.outputs() != without_caches && program.outputs() != outputs.size()) {
@@ -118,7 +119,7 @@ void compare_outputs(const onnx_file::OnnxGraph& graph, const WrittenOut& writte
   std::size_t result = 0;
   for (const onnx_file::OnnxValue& output : outputs) {
     const bool is_cache = std::ranges::find(written.caches, output.name, &CachePair::present) != written.caches.end();
-    const auto makers = is_cache ? std::vector<std::int32_t>() : file.certain_makers_of(output.name);
+    const auto makers = is_cache ? std::vector<std::int32_t>() : file.certain_makers_of(output.name, is_saturated);
     if (!makers.empty() && !program.is_output_of(result, makers))
       differences.push_back("the output '" + printable(output.name) + "' is not result " + std::to_string(result) +
                             " of the program");
@@ -259,14 +260,14 @@ void compare_numbers(const NodeChecks& checks, std::vector<NodeFinding>& finding
 
 // Adds the outputs that hold other results, and the operations for which nothing stands.
 void compare_results(const PlacedFile& file, NodeChecks& checks, std::vector<std::string>& differences) {
-  compare_outputs(file.model.graph, file.written, file.wiring, file.wires, differences);
+  const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
+    return checks.is_saturated(quantiser, operation);
+  };
+  compare_outputs(file.model.graph, file.written, file.wiring, file.wires, is_saturated, differences);
   std::ranges::move(checks.other_outputs(), std::back_inserter(differences));
   const auto angles =
       file.written.angles.empty() ? std::set<std::int32_t>() : operations_of_angles(file.operations, file.wiring);
   const auto without_effect = operations_without_effect(file.program, file.forms);
-  const auto is_saturated = [&](const OnnxNode& quantiser, std::int32_t operation) {
-    return checks.is_saturated(quantiser, operation);
-  };
   const auto is_replaced = [&](std::int32_t operation) {
     return angles.contains(operation) || without_effect.contains(operation) ||
            file.wires.is_dropped(operation, is_saturated);

@@ -72,7 +72,18 @@ class Positions(nn.Module):
         return nn.functional.linear(torch.gather(scores, -1, index) @ x, self.out.weight, bias)
 
 
-INPUTS = {Residual: (2, 3, 6, 6), Unread: (2, 3, 10, 10), Positions: (2, 9, 16)}
+class Rectified(nn.Module):
+    """A depth, which is not negative: a quantiser drops the Relu before the output."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 1, 1)
+
+    def forward(self, x):
+        return self.last(self.first(x).tanh()).relu().squeeze(1)
+
+
+INPUTS = {Rectified: (2, 3, 8, 8), Residual: (2, 3, 6, 6), Unread: (2, 3, 10, 10), Positions: (2, 9, 16)}
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +111,7 @@ def exported(tmp_path_factory):
 
 # Two weights of zeros with a norm each are one tensor, whose integers are called those of the first. A quantised constant
 # that the file computes with is not evaluated.
-TOOLS = {Residual: [None, "onnxslim", "ort_basic", "float16"], Unread: [None, "onnxslim", "ort_all", "float16", "dynamic", "static"],
+TOOLS = {Rectified: [None, "ort_all", "static"], Residual: [None, "onnxslim", "ort_basic", "float16"], Unread: [None, "onnxslim", "ort_all", "float16", "dynamic", "static"],
          Positions: [None, "onnxslim", "ort_all", "float16", "dynamic"]}
 CASES = [(kind, tool) for kind in INPUTS for tool in TOOLS[kind]]
 
@@ -139,7 +150,16 @@ def off_by_one(numbers):
     return numbers
 
 
+def lowest_integer(model):
+    """Lets the integers of the last quantiser end below 0."""
+    quantiser = [node for node in model.graph.node if node.op_type == "QuantizeLinear"][-1]
+    for tensor in model.graph.initializer:
+        if tensor.name == quantiser.input[2]:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) + np.uint8(40), tensor.name))
+
+
 CHANGES = {
+    ("Rectified", "negative depths"): ("static", lowest_integer),
     ("Residual", "a zero that is none"): (None, set_numbers(lambda a: a.shape == (8, 8, 1, 1) and not a.any(),
                                                             lambda a: a + np.float32(0.25))),
     ("Residual", "another factor"): ("onnxslim", set_numbers(lambda a: a.shape == (8, 8, 1, 1) and a.any(), np.negative)),
