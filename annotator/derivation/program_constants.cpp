@@ -81,6 +81,13 @@ void ProgramConstants::add(const graph::Graph& graph) {
       if (const auto* tensor = std::get_if<TensorData>(&attribute.value)) add(*tensor);
     }
     graph::for_each_body(node, [&](const graph::Graph& body) { add(body); });
+    if (const auto whole = known.find(node.inputs.empty() ? graph::no_value : node.inputs[0]); whole != known.end()) {
+      auto parts = parts_of_split(graph, node, whole->second);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        add(parts[i]);
+        known.emplace(node.outputs[i], std::move(parts[i]));
+      }
+    }
     if (!can_evaluate(graph, node)) continue;
     simplify::Constants inputs;
     bool all_known = true;

@@ -16,6 +16,8 @@ namespace whence::sidecar_form {
 
 inline constexpr std::string_view format = "whence-sidecar";
 inline constexpr std::size_t inline_limit = 4096;  // larger constants and buffers (in bytes) are left out of the file
+// Of buffers that no checkpoint has, which are part of the program: of each, and of all together.
+inline constexpr std::size_t unsaved_limit = std::size_t{1} << 18, all_unsaved_limit = std::size_t{1} << 21;
 
 struct Table {
   std::string_view name;

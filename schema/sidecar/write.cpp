@@ -208,7 +208,7 @@ class Writer {
   }
 
   void parameters() {
-    table(sidecar_form::parameters, program_.parameters, [](RowWriter& row, const Parameter& parameter) {
+    table(sidecar_form::parameters, program_.parameters, [this](RowWriter& row, const Parameter& parameter) {
       row.text(parameter.name);
       row.texts(parameter.aliases);
       row.word(sidecar_form::parameter_kinds[static_cast<std::size_t>(parameter.kind)]);
@@ -227,10 +227,14 @@ class Writer {
       row.word_or_null(to_base64(std::as_bytes(std::span(parameter.sketch))));
       // A checkpoint does not have the buffers that are not persistent, such as the frequencies of rotary positions.
       // TorchScript does not know which these are; there, integers are positions and indices.
-      const bool may_be_unsaved =
-          !parameter.persistent || (parameter.kind == ParameterKind::buffer && is_integral(parameter.data.dtype));
+      const bool is_index = parameter.kind == ParameterKind::buffer && is_integral(parameter.data.dtype);
       const auto bytes = parameter.data.bytes.in_memory();
-      const bool held = may_be_unsaved && bytes && bytes->size() <= sidecar_form::inline_limit;
+      const std::size_t size = bytes ? bytes->size() : 0;
+      const bool is_small = (is_index || !parameter.persistent) && size <= sidecar_form::inline_limit;
+      const bool is_unsaved = !parameter.persistent && size <= sidecar_form::unsaved_limit &&
+                              size <= sidecar_form::all_unsaved_limit - unsaved_;
+      const bool held = bytes && (is_small || is_unsaved);
+      if (held && !is_small) unsaved_ += size;
       row.word_or_null(held ? to_base64(*bytes) : "");
     });
   }
@@ -347,6 +351,7 @@ class Writer {
 
   const Sidecar& sidecar_;
   const Program& program_;
+  std::size_t unsaved_ = 0;  // bytes written of larger buffers that no checkpoint has
   nlohmann::ordered_json unknown_columns_ = nlohmann::ordered_json::object();
   StringTable strings_;
   std::string tables_;
