@@ -1,8 +1,8 @@
 """Measures `whence attest` and `whence refit` on files of many exporters and tools, whose checkpoint is at hand.
 
-    attest_corpus.py [--planted [--change KIND]] [--refit] [--docs] [--jobs 2] [-v] [MODEL...]
+    attest_corpus.py [--planted [--change KIND]] [--refit] [--further] [--docs] [--jobs 2] [-v] [MODEL...]
 
-Without an option: attests each file; everything should be accounted for. With --planted: attests files with a change, which
+--further: models on which nothing is tuned. Without an option: attests each file; everything should be accounted for. With --planted: attests files with a change, which
 should be found: one kind of change in each file, or the given ones in all. With --refit: puts other weights into each file, which should then equal the file that the same exporter and
 tools make of the other model. --docs writes the table into the page of the command. -v prints each alarm, miss or
 difference. The exit code is 1 if there is a false alarm, a miss, or a silent error.
@@ -36,7 +36,7 @@ import graph_changes
 import planted_changes
 import refitted_files
 from accuracy import corpus, models
-from corpus_models import MODELS
+from corpus_models import FURTHER, MODELS, TUNED
 
 FOLDER = command.ROOT / "build" / "attest"
 FURTHER_PACKAGES = ("onnxconverter-common==1.16.0",)
@@ -102,6 +102,7 @@ def main() -> int:
     parser.add_argument("--change", metavar="KIND", action="append", choices=list(graph_changes.CHANGES),
                         help="with --planted: this kind in each file (repeatable)")
     parser.add_argument("--refit", action="store_true")
+    parser.add_argument("--further", action="store_true")
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("-v", "--verbose", action="store_true")
@@ -123,11 +124,12 @@ def main() -> int:
 
         if name == "planted":
             function = partial(plant, kinds=options.change)
-        results = over_models(function, options.models or list(MODELS), options.jobs, report)
+        results = over_models(function, options.models or list(FURTHER if options.further else TUNED), options.jobs, report)
         print(reporter.table(results, str))
         print(f"{time.monotonic() - begin:.0f} seconds")
         failed |= reporter.has_failed(results)
         if options.docs:
+            marker = f"{marker} of further models" if options.further else marker
             documented_tables.write(command.ROOT / "docs" / page, marker, reporter.table(results, corpus_tools.group))
     return 1 if failed else 0
 

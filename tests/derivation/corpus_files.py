@@ -24,7 +24,7 @@ import whence
 import corpus_tools
 import small_models
 from accuracy.models import by_position, quiet
-from corpus_models import MODELS, Model
+from corpus_models import FURTHER, MODELS, Model
 
 EXPORTED = "exported"
 BASE_FAILED = "its base failed"
@@ -66,7 +66,13 @@ def files_of(model: str, folder: Path, seed: int = 0) -> list[File]:
     """Lists the files of a model, whether they exist or not. Those with dynamic axes go through some tools only."""
     return [File(model, name, tool, folder / model / str(seed)) for name, exporter in EXPORTERS.items()
             if MODELS[model].dynamic_axes or not exporter.is_dynamic
-            for tool in (EXPORTED, *(corpus_tools.FOR_DYNAMIC if exporter.is_dynamic else corpus_tools.names(model)))]
+            for tool in (EXPORTED, *_tools_of(model, exporter.is_dynamic))]
+
+
+def _tools_of(model: str, is_dynamic: bool) -> tuple[str, ...]:
+    if model in FURTHER:
+        return corpus_tools.FOR_FURTHER
+    return corpus_tools.FOR_DYNAMIC if is_dynamic else tuple(corpus_tools.names(model))
 
 
 def write(files: list[File], command_digest: str, seed: int = 0) -> list[File]:

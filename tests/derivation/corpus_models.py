@@ -1,4 +1,5 @@
-"""The models of the corpus: those of tests/accuracy and of small_models.py, with arguments by name and weights by seed."""
+"""The models of the corpus: those of tests/accuracy and of small_models.py, with arguments by name and weights by seed.
+FURTHER are models on which nothing is tuned: those of tests/models/families.py."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from torch import nn
 
 import small_models
 from accuracy import models
+from models.families import FAMILIES
 
 
 @dataclass(frozen=True)
@@ -36,4 +38,11 @@ def _of_accuracy(name: str) -> Model:
                  lambda: entry.inputs({key: max(size, 2) for key, size in entry.first.items()}))
 
 
-MODELS = {**{name: _small(name) for name in small_models.CLASSES}, **{name: _of_accuracy(name) for name in models.NAMES}}
+def _of_family(name: str) -> Model:
+    entry = FAMILIES[name]
+    return Model(name, entry.model, lambda: entry.inputs(entry.first))
+
+
+TUNED = {**{name: _small(name) for name in small_models.CLASSES}, **{name: _of_accuracy(name) for name in models.NAMES}}
+FURTHER = {name: _of_family(name) for name in FAMILIES if name not in TUNED}
+MODELS = TUNED | FURTHER

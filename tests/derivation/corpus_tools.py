@@ -75,6 +75,9 @@ TOOLS = {
     **{name: any_model(functools.partial(vendor_tools.run, name)) for name in vendor_tools.available()},
 }
 
+# Those for models on which nothing is tuned: one of each kind.
+FOR_FURTHER = ("onnxslim", "onnxsim", "ort_all", "ort_extended", "float16", "dynamic", "static", "static_operators",
+               "blocks_of_4", "onnxscript")
 FOR_DYNAMIC = ("onnxslim", "ort_extended", "ort_all", "float16", "dynamic", "blocks_of_4", "ort_extended+dynamic")
 
 
