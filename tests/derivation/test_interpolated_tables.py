@@ -31,13 +31,34 @@ class Distances(nn.Module):
         return self.head(torch.einsum("bqc,qkc->bqk", x, rows))
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("interpolated_tables")
+class Image(nn.Module):
+    """Adds rows for the places of an image, of which the first stands for the whole and is not interpolated."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(1, 1 + 2 * 2, WIDTH))
+        self.head = nn.Linear(WIDTH, 3)
+
+    def forward(self, x):
+        places = self.table[:, 1:].reshape(1, 2, 2, WIDTH).permute(0, 3, 1, 2)
+        places = nn.functional.interpolate(places, size=(2, 2), mode="bicubic").permute(0, 2, 3, 1)
+        return self.head(x + torch.cat((self.table[:, :1], places.reshape(1, 4, WIDTH)), dim=1))
+
+
+CASES = {"distances": (Distances, LENGTH), "image": (Image, 5)}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def exported(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
     torch.manual_seed(3)
-    model, x = Distances().eval(), torch.randn(2, LENGTH, WIDTH)
+    kind, length = CASES[request.param]
+    model, x = kind().eval(), torch.randn(2, length, WIDTH)
     whence.export(model, (x,), folder / "exported.onnx", sidecar=folder / "model.whence.json")
-    onnx_tools.onnxslim(folder / "exported.onnx", folder / "model.onnx", [])
+    if kind is Image:
+        torch.onnx.export(model, (x,), folder / "model.onnx", dynamo=False)
+    else:
+        onnx_tools.onnxslim(folder / "exported.onnx", folder / "model.onnx", [])
     save_file({name: each.contiguous() for name, each in model.state_dict().items()}, folder / "w.safetensors")
     return folder
 
@@ -54,13 +75,15 @@ def test_chosen_rows_are_accounted_for(exported):
 
 @pytest.mark.parametrize("kind", ["exchanged", "changed"])
 def test_other_rows_are_found(exported, tmp_path, kind):
-    name = next(name for name, numbers in numbers_of(exported / "model.onnx").items() if numbers.size == LENGTH * LENGTH * WIDTH)
+    name = next(name for name, numbers in numbers_of(exported / "model.onnx").items() if numbers.shape[-1] == WIDTH)
 
     def change(numbers):
         rows = numbers.reshape(-1, WIDTH)
-        if kind == "exchanged":
-            rows[[1, 2]] = rows[[2, 1]]
+        if kind == "changed":
+            rows[0, 3] += 1e-3
+        elif len(rows) == 1:
+            rows[:] = rows[:, ::-1]
         else:
-            rows[5, 3] += 1e-3
+            rows[[1, 2]] = rows[[2, 1]]
 
     assert unaccounted(exported, edited(exported / "model.onnx", tmp_path / "other.onnx", name, change), 1) == [name]
