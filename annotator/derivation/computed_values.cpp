@@ -30,7 +30,7 @@ bool moves_elements(std::string_view op_type) {
 }
 
 // Returns true for a part along the first axis with more than one element: such rows of a parameter are found
-// unchanged.
+// unchanged. One row alone is not, as many tensors could be.
 bool chooses_rows(const Graph& graph, const GraphNode& node) {
   const auto& dims = graph.values[static_cast<std::size_t>(node.inputs[0])].dims;
   const auto& parts = graph.values[static_cast<std::size_t>(node.outputs[0])].dims;
@@ -40,7 +40,7 @@ bool chooses_rows(const Graph& graph, const GraphNode& node) {
   for (std::size_t axis = first + 1; axis < dims->size(); ++axis) {
     if (!((*dims)[axis] == (*parts)[axis])) return false;
   }
-  return true;
+  return first < dims->size() && is_longer((*parts)[first]);
 }
 
 // Returns true for a part of a value that is not one of its rows.

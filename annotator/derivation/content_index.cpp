@@ -160,9 +160,14 @@ void ContentIndex::add(std::size_t tensor, const TensorData& data) {
 std::optional<Expression> ContentIndex::find(const Content& content, const NameFit& fit) const {
   if (parameters_.empty()) return {};
   uses_computed_ = false;
-  if (auto found = find_arrangement(content, fit)) return found;
+  auto found = find_arrangement(content, fit);
+  if (found && is_ordered(*found)) return found;
   uses_computed_ = weights_.is_computed(parameters_.back().tensor);
-  return uses_computed_ ? find_arrangement(content, fit) : std::nullopt;
+  if (!uses_computed_) return found;
+  if (!found) return find_arrangement(content, fit);
+  // The program chose the lines in this order if it computes all of them at once.
+  auto chosen = find_complete(content, digest_of(content.bytes, size_of(dtype_)), fit);
+  return chosen ? chosen : found;
 }
 
 std::optional<Expression> ContentIndex::find_arrangement(const Content& content, const NameFit& fit) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotator/derivation/evaluate.h"
+#include "annotator/derivation/pointwise_convolution.h"
 #include "schema/element_count.h"
 
 namespace whence::derivation {
@@ -37,12 +38,14 @@ bool is_transpose(const graph::GraphNode& node) { return node.domain.empty() && 
 
 bool can_evaluate(const graph::Graph& graph, const graph::GraphNode& node) {
   if (node.outputs.size() != 1) return false;
-  return simplify::can_evaluate(node) || only_reshapes(graph, node) || is_transpose(node);
+  return simplify::can_evaluate(node) || only_reshapes(graph, node) || is_transpose(node) ||
+         is_pointwise_convolution(graph, node);
 }
 
 std::optional<TensorData> evaluate(const graph::Graph& graph, const graph::GraphNode& node,
                                    const simplify::Constants& inputs, std::uint64_t most_bytes) {
   if (simplify::can_evaluate(node)) return simplify::evaluate(node, inputs, most_bytes);
+  if (is_pointwise_convolution(graph, node)) return pointwise_convolution(inputs, most_bytes);
   const TensorData& data = *inputs[0];
   if (!data.bytes.in_memory() || data.bytes.size() > most_bytes) return std::nullopt;
   if (is_transpose(node)) {

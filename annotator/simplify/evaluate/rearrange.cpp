@@ -246,7 +246,8 @@ std::optional<Sizes> resized_shape(const Evaluation& e) {
   return shape;
 }
 
-// Implements PyTorch's nearest mode: the element at floor(position / scale) of each axis.
+// Implements PyTorch's nearest mode: the element at floor(position / scale) of each axis. With the sizes of the input,
+// every mode gives the input's elements.
 std::optional<TensorData> evaluate_resize(const Evaluation& e) {
   const TensorData& x = e.input(0);
   const auto is = [&](const char* name, std::string_view text) {
@@ -255,8 +256,10 @@ std::optional<TensorData> evaluate_resize(const Evaluation& e) {
   };
   const bool plain =
       is("mode", "nearest") && is("nearest_mode", "floor") && is("coordinate_transformation_mode", "asymmetric");
-  const auto shape = plain ? resized_shape(e) : std::nullopt;
-  if (!shape || x.element_count() == 0 || !e.fits(x.dtype, *shape)) return std::nullopt;
+  const auto shape = resized_shape(e);
+  const bool crops = is("coordinate_transformation_mode", "tf_crop_and_resize");
+  if (shape == x.shape && !crops && e.fits(x.dtype, x.shape)) return TensorData{x.dtype, x.shape, x.bytes};
+  if (!plain || !shape || x.element_count() == 0 || !e.fits(x.dtype, *shape)) return std::nullopt;
   const Sizes strides = strides_of(x.shape);
   const std::size_t width = size_of(x.dtype);
   std::string bytes;
