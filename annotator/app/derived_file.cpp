@@ -152,7 +152,14 @@ derivation::Sources DerivedFile::sources(const derivation::Weights& weights,
 
 DerivedFile derive_file(const std::string& model, const CheckpointAndProgram& from, Diagnostics& notes) {
   DerivedFile file = open_model(model, notes);
-  if (!from.sidecar.empty()) file.program = unwrap(read_sidecar(from.sidecar), notes).program;
+  if (!from.sidecar.empty()) {
+    Sidecar recorded = unwrap(read_sidecar(from.sidecar), notes);
+    if (!recorded.complete) {
+      throw Error(Code::sidecar_mismatch, "the sidecar is incomplete: its recording ended before the model did",
+                  "record the model again", {.file = from.sidecar, .stage = "read"});
+    }
+    file.program = std::move(recorded.program);
+  }
   auto weights = derivation::Weights::read(from.weights, file.program ? &*file.program : nullptr, {}, notes);
   file.prefix = weights.prefix();
   std::optional<derivation::ProgramConstants> constants;

@@ -76,6 +76,8 @@ std::optional<program::Term> LiveTrace::resolve(const jit::Value* value, std::ve
       break;
   }
   if (const auto term = resolve_by_source(*value)) return term;
+  // PyTorch writes contiguous() of a contiguous tensor into the trace and runs no operation.
+  if (node->kind() == c10::aten::contiguous) return resolve(node->input(0), callers);
   if (node->kind() != c10::prim::CallMethod) return std::nullopt;
   jit::Function* method = program::called_method(*node);
   if (method == nullptr) return std::nullopt;

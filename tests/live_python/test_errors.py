@@ -177,6 +177,19 @@ def test_script_that_ends_without_stop(own_process, tmp_path):
     assert "complete" not in sidecar(tmp_path)
 
 
+def test_a_trace_that_ends_with_contiguous_has_its_output(tmp_path):
+    """PyTorch runs no operation for a tensor that is contiguous already."""
+    script("""
+        class Contiguous(Net):
+            def forward(self, x):
+                return self.first(x).contiguous()
+        whence.start("m.whence.json")
+        trace(Contiguous())
+        whence.stop()
+        """, tmp_path)
+    assert "complete" not in sidecar(tmp_path) and len(sidecar(tmp_path)["outputs"]["rows"]) == 1
+
+
 def test_two_threads_trace_at_once(tmp_path):
     """Records all operations and reports that PyTorch has only one map of modules for both traces."""
     output = script("""
