@@ -39,6 +39,7 @@ NodeChecks::NodeChecks(const PlacedFile& file)
       masks_(file.model.graph, file.written, file.tensors, file.contents),
       saturation_(file.tensors, file.contents),
       meanings_(file.tensors, file.contents),
+      layouts_(file.nodes, file.model.graph, file.tensors, file.derivations),
       order_(file.operations, file.wiring, file.tensors),
       parts_(file.operations, file.tensors, file.placement.packed, file.contents),
       contradictions_(file.operations, file.tensors, file.derivations, file.contents),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "annotator/comparison/attention_fit.h"
+#include "annotator/comparison/block_layouts.h"
 #include "annotator/comparison/contradictions.h"
 #include "annotator/comparison/cuts.h"
 #include "annotator/comparison/file_wiring.h"
@@ -67,6 +68,7 @@ class NodeChecks {
   std::string other_rows(std::size_t node);
   std::string other_repetition(std::size_t node);
   std::string other_integers_read(std::size_t node) { return meanings_.difference(node_of(node)); }
+  std::string other_layout_read(std::size_t node) const { return layouts_.difference(node_of(node)); }
 
   // Returns true if the integers of a quantiser end where the operation cuts off numbers.
   bool is_saturated(const onnx_file::OnnxNode& quantiser, std::int32_t operation) const;
@@ -109,6 +111,7 @@ class NodeChecks {
   MaskFit masks_;
   Saturation saturation_;
   IntegerMeanings meanings_;
+  BlockLayouts layouts_;
   OperandOrder order_;
   PartsRead parts_;
   Contradictions contradictions_;

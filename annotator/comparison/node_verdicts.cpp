@@ -175,6 +175,7 @@ NodeFinding judged(std::size_t number, NodeVerdict of_size, const PlacedFile& fi
     finding.verdict = NodeVerdict::operation;
   }
   if (finding.remark.empty()) finding.remark = checks.other_integers_read(number);
+  if (finding.remark.empty()) finding.remark = checks.other_layout_read(number);
   if (file.written.unread.contains(number)) finding.remark = "has inputs or attributes that are not compared";
   if (!finding.remark.empty() || is_opaque(node, file.model)) finding.verdict = NodeVerdict::unaccounted;
   if (finding.verdict == NodeVerdict::unaccounted && finding.remark.empty())
