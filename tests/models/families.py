@@ -106,12 +106,13 @@ TRANSFORMERS = [
             {**VISION, "num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [8, 8, 8, 8],
              "fusion_hidden_size": 8, "reassemble_factors": [4, 2, 1, 0.5], "is_hybrid": False}),
     picture("efficientnet", "EfficientNetForImageClassification", "EfficientNetConfig",
-            {"width_coefficient": 0.25, "depth_coefficient": 0.5, "image_size": 64, "hidden_dim": 80}, 64),
+            {"width_coefficient": 0.25, "depth_coefficient": 0.5, "image_size": 64, "hidden_dim": 320}, 64),
     picture("levit", "LevitForImageClassification", "LevitConfig",
             {"image_size": 64, "hidden_sizes": [16, 32, 48], "num_attention_heads": [2, 2, 2], "depths": [1, 1, 1],
              "key_dim": [8, 8, 8]}, 64),
     picture("pvt", "PvtForImageClassification", "PvtConfig",
-            {"image_size": 64, "depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 16, 32]}, 64),
+            {"image_size": 64, "depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 16, 32],
+             "num_attention_heads": [1, 2, 2, 4]}, 64),
 ]
 
 X = {"x": {0: "batch"}}
