@@ -173,6 +173,39 @@ std::optional<bool> has_same_windows(const std::map<std::string, Setting>& state
   return has_windows_of(graph, node, std::move(own), rounding != stated.end() && rounding->second != Setting{{0}});
 }
 
+// Writes `auto_pad` as the padding that it stands for at the sizes of a form's node; leaves it for unknown sizes.
+void state_padding(std::map<std::string, Setting>& stated, const FormNode& form) {
+  const auto automatic = stated.find("auto_pad");
+  const auto kernel = stated.find("kernel_shape");
+  if (automatic == stated.end() || automatic->second.texts.size() != 1 || kernel == stated.end()) return;
+  const std::string way = automatic->second.texts[0];
+  const std::size_t axes = kernel->second.numbers.size();
+  const auto& dims = form.graph->values[static_cast<std::size_t>(form.node->inputs.at(0))].dims;
+  const auto number = [&](const char* name, std::size_t at) {
+    const auto found = stated.find(name);
+    return found == stated.end() || at >= found->second.numbers.size() ? 1 : found->second.numbers[at];
+  };
+  std::vector<double> pads(2 * axes, 0);
+  if (way == "SAME_UPPER" || way == "SAME_LOWER") {
+    if (!dims || dims->size() != axes + 2) return;
+    for (std::size_t i = 0; i < axes; ++i) {
+      const Dim& dim = (*dims)[i + 2];
+      const double step = number("strides", i);
+      if (!dim.is_static() && step != 1) return;
+      const double window = (kernel->second.numbers[i] - 1) * number("dilations", i) + 1;
+      const auto length = static_cast<double>(dim.size);
+      const double all = step == 1 ? window - 1 : (std::ceil(length / step) - 1) * step + window - length;
+      const double smaller = std::floor(std::max(all, 0.0) / 2), larger = std::max(all, 0.0) - smaller;
+      pads[i] = way == "SAME_UPPER" ? smaller : larger;
+      pads[axes + i] = way == "SAME_UPPER" ? larger : smaller;
+    }
+  } else if (way != "VALID") {
+    return;
+  }
+  stated.erase("auto_pad");
+  stated["pads"] = {.numbers = std::move(pads)};
+}
+
 bool is_axis(std::string_view name) { return name == "axis" || name == "axes"; }
 
 // Compares a setting with that of a form's node.
@@ -213,6 +246,8 @@ std::string attribute_difference(const OnnxNode& node, const std::vector<std::in
   }
   // AttentionFit knows what the attributes of an attention mean together with its inputs.
   if (same.empty() || op_type == "Attention") return "";
+  if (op_type == "Conv" || op_type.ends_with("Pool")) state_padding(stated, same.front());
+  if (stated.contains("pads")) names.insert("pads");
   for (const FormNode& form : same) {
     for (const graph::Attribute& attribute : form.node->attributes) names.insert(attribute.name);
   }

@@ -96,9 +96,20 @@ class Halves(nn.Module):
         return self.project(x * cosine + x.flip(-1) * sine)
 
 
+class Same(nn.Module):
+    """Convolutions whose padding TorchScript's exporter states by a word."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 4, padding="same"), nn.Conv2d(8, 4, 3, padding="valid")
+
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+
+
 # Recordings of TorchScript do not say which buffers a checkpoint lacks.
 EXPORTERS = {Halves: ["dynamo"]}
-INPUTS = {Halves: (2, 64, 16), Rectified: (2, 3, 8, 8), Residual: (2, 3, 6, 6), Unread: (2, 3, 10, 10), Positions: (2, 9, 16)}
+INPUTS = {Same: (2, 3, 9, 9), Halves: (2, 64, 16), Rectified: (2, 3, 8, 8), Residual: (2, 3, 6, 6), Unread: (2, 3, 10, 10), Positions: (2, 9, 16)}
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +137,7 @@ def exported(tmp_path_factory):
 
 # Two weights of zeros with a norm each are one tensor, whose integers are called those of the first. A quantised constant
 # that the file computes with is not evaluated.
-TOOLS = {Halves: [None, "onnxslim", "ort_all", "float16", "dynamic", "static"],
+TOOLS = {Same: [None, "onnxslim", "ort_all", "static"], Halves: [None, "onnxslim", "ort_all", "float16", "dynamic", "static"],
          Rectified: [None, "ort_all", "static"], Residual: [None, "onnxslim", "ort_basic", "float16"], Unread: [None, "onnxslim", "ort_all", "float16", "dynamic", "static"],
          Positions: [None, "onnxslim", "ort_all", "float16", "dynamic"]}
 CASES = [(kind, exporter, tool) for kind in INPUTS for exporter in EXPORTERS.get(kind, ["dynamo", "torchscript"])
@@ -197,6 +208,17 @@ def test_changes_are_found(exported, tmp_path, kind, change):
         models.TOOLS[tool](files.path, path, [{"x": files.x.numpy()}])
     model = onnx.load(path)
     apply(model)
+    onnx.save(model, tmp_path / "changed.onnx")
+    attest(tmp_path / "changed.onnx", files, code=1)
+
+
+@pytest.mark.parametrize(("before", "after"), [("SAME_UPPER", "SAME_LOWER"), ("VALID", "SAME_UPPER")])
+def test_another_padding_is_found(exported, tmp_path, before, after):
+    files = exported(Same, "torchscript")
+    model = onnx.load(files.path)
+    [attribute] = [each for node in model.graph.node for each in node.attribute
+                   if each.name == "auto_pad" and each.s.decode() == before]
+    attribute.s = after.encode()
     onnx.save(model, tmp_path / "changed.onnx")
     attest(tmp_path / "changed.onnx", files, code=1)
 
