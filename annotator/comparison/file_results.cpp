@@ -52,7 +52,9 @@ std::vector<FileResults::Result> FileResults::results() const {
   for (const OnnxNode* node : alone_) {
     for (const std::string_view output : node->outputs) {
       const auto& readers = tensors_.readers(output);
-      const auto is_alone = [&](const OnnxNode* reader) { return std::ranges::find(alone_, reader) != alone_.end(); };
+      const auto is_alone = [&](const OnnxNode* reader) {
+        return !reader->outputs.empty() && computed_.contains(reader->outputs[0]);
+      };
       if (output.empty() || std::ranges::all_of(readers, is_alone)) continue;
       Result result{output, {}};
       add_readers(output, result.readers, 0);
